@@ -111,6 +111,8 @@ void receive_done(struct thole_request *request, int status);
 void remote_done(struct thole_request *request, int status);
 /* A put or get that the transport has done by itself, or not (AGAIN). */
 void remote_accessed(struct thole_request *request, int status);
+/* Keep a copy of a request's memory, where there is none yet and it goes back to the caller at once. */
+int remote_own(struct thole_request *request);
 /* The upcall region. */
 bool remote_region(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p);
 

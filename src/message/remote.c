@@ -447,10 +447,11 @@ void remote_accessed(struct thole_request *request, int status)
 	request_complete(request, status);
 }
 
-/* A copy of what goes back to the caller at once, where there is none yet. */
-static int remote_own(struct thole_request *request)
+int remote_own(struct thole_request *request)
 {
-	return request->owned_data || request->vector.length == 0 ? 0 : request_own_data(request);
+	if (!request->access.inject || request->owned_data || request->vector.length == 0)
+		return 0;
+	return request_own_data(request);
 }
 
 /* Start a put or get: by the transport alone where it can, and nothing is to be overtaken. The request's record is how
@@ -462,11 +463,10 @@ static int remote_start(struct thole_request *request, uint64_t key, uint64_t of
 
 	if (!transport->access || request->flags & THOLE_IMM || request->peer->backlog_count)
 		return message_start(request, request_p);
-	if (request->flags & THOLE_INJECT && (!transport->access_injects || remote_own(request) != 0))
-		return message_start(request, request_p);
 	request->access = (struct transport_access){.peer = &request->peer->base, .vector = &request->vector,
 						    .key = key, .offset = offset,
-						    .put = request->operation == THOLE_OP_PUT};
+						    .put = request->operation == THOLE_OP_PUT,
+						    .inject = request->flags & THOLE_INJECT};
 	request->state = REQUEST_ACCESSING;
 	request->handle = request_p != NULL;
 	if (!transport->access(&request->access))

@@ -6,6 +6,11 @@
 #include "message/internal.h"
 #include "message/message.h"
 
+static bool up_own(struct transport_access *access)
+{
+	return remote_own(container_of(access, struct thole_request, access)) == 0;
+}
+
 static void up_accessed(struct transport_access *access, int status)
 {
 	remote_accessed(container_of(access, struct thole_request, access), status);
@@ -121,6 +126,7 @@ const struct transport_upcalls message_upcalls = {
 	.pieces = message_pieces,
 	.fetched = message_bulk_fetched,
 	.accessed = up_accessed,
+	.own = up_own,
 	.region = remote_region,
 	.connected = up_connected,
 	.lost = up_lost,

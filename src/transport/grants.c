@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/grants.h"
 
+#include <sys/mman.h>
+
 struct grant *grants_find(struct grants *grants, uint64_t key)
 {
 	for (struct list_node *node = list_first(&grants->list); node; node = list_next(&grants->list, node))
@@ -26,6 +28,8 @@ struct grant *grants_add(struct grants *grants, struct pool *pool, uint64_t key)
 
 void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant)
 {
+	if (grant->here.mapping)
+		munmap(grant->here.mapping, grant->here.mapped);
 	list_remove(&grant->node);
 	grants->count--;
 	pool_put(pool, grant);

@@ -14,6 +14,14 @@
 
 enum { GRANTS_MAX = 32 }; /* of one peer; one more takes the place of that which was not used for longest */
 
+/* A region where this process has mapped it, too. */
+struct grant_mapping {
+	void *mapping;   /* NULL: it has not */
+	uint64_t mapped; /* bytes, in whole pages */
+	char *memory;    /* the region's first byte */
+	bool write;
+};
+
 struct grant {
 	struct list_node node;
 	uint64_t key, address, length;
@@ -21,6 +29,8 @@ struct grant {
 	uint64_t number; /* and that, too */
 	unsigned access; /* enum thole_access */
 	bool told;       /* the peer has answered */
+	uint32_t uses;   /* how often it was of use, */
+	struct grant_mapping here; /* and what its transport has mapped for that */
 };
 
 struct grants {

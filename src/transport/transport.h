@@ -84,6 +84,7 @@ struct transport_access {
 	const struct vector *vector;
 	uint64_t key, offset;
 	bool put;
+	bool inject; /* once access returns, the memory is its user's again: see the upcall own */
 };
 
 /* An endpoint, as its transports know it. */
@@ -125,6 +126,8 @@ struct transport_upcalls {
 	void (*fetched)(struct transport_fetch *fetch, int status);
 	/* An access has ended. AGAIN: nobody knows whether it has happened, and it has to be done by records. */
 	void (*accessed)(struct transport_access *access, int status);
+	/* Make an access's memory one's own until it ends. Whether it is; else there is no memory. */
+	bool (*own)(struct transport_access *access);
 	/* What connect began has succeeded, or (with a status) not by what was tried, and yet the peer is not gone. */
 	void (*connected)(struct transport_peer *peer, int status);
 	/* The peer is gone for good, and nothing more of it will arrive. Calls disconnect. */
@@ -254,7 +257,6 @@ struct transport {
 	/* Put or get without the peer's process; ends with the upcall accessed, not before returning. False: nothing
 	 * has happened, and it goes by records. NULL: it always does. */
 	bool (*access)(struct transport_access *access);
-	bool access_injects; /* also puts whose memory is somebody else's by then: access needs a copy of it */
 	/* A region of ours is exposed no more. NULL: nobody reaches it but by records. */
 	void (*region_end)(struct transport_owner *owner, uint64_t key);
 	/* The peer needs a window of ours no more: its memory is its user's again. NULL: nothing is kept for it. */

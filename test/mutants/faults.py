@@ -21,6 +21,7 @@ class Fault(NamedTuple):
 
 
 ANSWER = "src/transport/datagram/answer.c"
+SHARED = "src/transport/shm/shared.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
@@ -3467,8 +3468,8 @@ FAULTS = [
     Fault(
         "puts and gets by the kernel go to regions that have ended",
         "src/transport/shm/access.c",
-        "if (grant && grant->told && grant->number != load_relaxed(&link->out.segment->withdrawals)) {",
-        "if (false) {",
+        "	if (grant && grant_is_old(link, grant)) {",
+        "	if (false) {",
     ),
     Fault(
         "who is about to reach into a region does not look whether it has ended",
@@ -3533,8 +3534,8 @@ FAULTS = [
     Fault(
         "puts whose memory is the caller's again are made from there",
         "src/message/remote.c",
-        "return request->owned_data || request->vector.length == 0 ? 0 : request_own_data(request);",
-        "return request ? 0 : request_own_data(request);",
+        "	return request_own_data(request);\n}\n\n/* Start a put or get",
+        "	return 0;\n}\n\n/* Start a put or get",
     ),
     Fault(
         "regions whose owner is told of each access are reached without it",
@@ -3607,6 +3608,78 @@ FAULTS = [
         "src/transport/shm/access.c",
         "} else if (length != (access->put ? 0 : access->vector->length)) {",
         "} else if (length > access->vector->length) {",
+    ),
+    Fault(
+        "what is private is taken for shared",
+        SHARED,
+        "|| rights[3] != 's'",
+        "",
+    ),
+    Fault(
+        "another file of this length is taken for the region's",
+        SHARED,
+        "&& extent->inode == file->inode;",
+        ";",
+    ),
+    Fault(
+        "a peer's arena is mapped, which a fork would take away",
+        SHARED,
+        " || arena_is_near((void *)(uintptr_t)extent_p->start)",
+        "",
+    ),
+    Fault(
+        "a mapping for reading is taken to write",
+        SHARED,
+        " || (search->write && !extent->write)",
+        "",
+    ),
+    Fault(
+        "what lies behind a file's end is mapped",
+        SHARED,
+        " || !mapping_is_whole(mapping + before, length)",
+        "",
+    ),
+    Fault(
+        "what is mapped begins with its page",
+        SHARED,
+        "mapping + before, made.write};",
+        "mapping, made.write};",
+    ),
+    Fault(
+        "children have mappings of regions",
+        SHARED,
+        "	madvise(mapping, before + length, MADV_DONTFORK);\n",
+        "",
+    ),
+    Fault(
+        "files on a disk count as memory",
+        SHARED,
+        """"/dev/shm/", """,
+        """"/dev/shm/", "/", """,
+    ),
+    Fault(
+        "mappings of regions that ended stay",
+        "src/transport/shm/access.c",
+        "	if (node && link->out.segment && grant_is_old(",
+        "	if (false && grant_is_old(",
+    ),
+    Fault(
+        "mappings of regions outlive their endpoint",
+        "src/transport/shm/access.c",
+        "		grants_clear(&link->grants, &shm->grants);\n		free(",
+        "		free(",
+    ),
+    Fault(
+        "a region that is mapped is reached by the kernel",
+        "src/transport/shm/access.c",
+        "	bool shared = grant->here.mapping && (",
+        "	bool shared = false && (",
+    ),
+    Fault(
+        "a put into an arena is not kept for the case that it is done again",
+        "src/transport/shm/access.c",
+        " || (!shared && !peer->owner->up->own(access))",
+        "",
     ),
     Fault(
         "accesses reach beyond regions",

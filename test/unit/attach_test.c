@@ -261,6 +261,55 @@ static void fork__in_the_middle(void **state)
 	assert_true(direct > 0);
 }
 
+static uint8_t *exposed;
+
+static void fork_and_write(void)
+{
+	fork_here();
+	memset(exposed, 1, LENGTH); /* these pages are the process's own now */
+}
+
+static struct thole_request *put_injected(struct pair *pair, uint8_t *bytes, size_t length, uint64_t key)
+{
+	struct iovec segment = {bytes, length};
+	struct thole_request *request;
+
+	assert_int_equal(
+		thole_put(pair->a, pair->a_to_b, &segment, 1, key, 0, 0, THOLE_INJECT, NULL, &request), 0);
+	return request;
+}
+
+/* A put whose memory is the caller's again is made once more, if a fork took its target's arena away meanwhile. */
+static void fork__in_the_middle_of_a_put(void **state)
+{
+	enum { PUT = 20000, KEY = 5 };
+	uint8_t bytes[PUT] = {0};
+	struct thole_request *request;
+	struct thole_region *region;
+	struct pair pair;
+
+	(void)state;
+	exposed = buffer(true);
+	pair_open(&pair, direct_options);
+	assert_int_equal(thole_expose(pair.b, exposed, LENGTH, THOLE_ACCESS_PUT, KEY, NULL, &region), 0);
+	for (int i = 0; i < 200 && pair_counter(pair.a, "attached") == 0; i++) {
+		assert_int_equal(pair_finish(&pair, pair.a, put_injected(&pair, bytes, PUT, KEY), NULL), 0);
+		pair_progress(&pair, 1000);
+	}
+	assert_int_equal(pair_counter(pair.a, "attached"), 1);
+	memset(bytes, 2, PUT);
+	kernel.writing = fork_and_write;
+	request = put_injected(&pair, bytes, PUT, KEY);
+	memset(bytes, 3, PUT);
+	assert_null(kernel.writing);
+	assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+	for (int i = 0; i < PUT; i++)
+		assert_int_equal(exposed[i], 2);
+	assert_int_equal(exposed[PUT], 1);
+	pair_close(&pair);
+	thole_free(exposed);
+}
+
 /* ---- A process of its own -------------------------------------------------------------------------- */
 
 static struct {
@@ -418,6 +467,7 @@ int main(void)
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),
+		cmocka_unit_test_setup(fork__in_the_middle_of_a_put, kernel_open),
 		cmocka_unit_test_setup(stopped__writes_nothing_after_the_end, kernel_open),
 		cmocka_unit_test_setup(announcement__that_is_none, kernel_open),
 	};

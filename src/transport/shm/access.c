@@ -33,6 +33,8 @@ enum {
 	ACCESS_ROW = 32,            /* accesses that are made in one call, */
 	ACCESS_SEGMENTS = SEGMENTS_A_CALL, /* of so many pieces here, */
 	ACCESS_BYTES = 16 * 1024,   /* and bytes, from which on a call's cost counts for little */
+	GRANT_USES = 64,            /* of a region, short ones: these take as long as looking for it does; */
+	GRANT_USES_LONG = 8,        /* one of ACCESS_BYTES and more counts for so many */
 	ACCESS_ASK_MAX = 2048,      /* bytes of one that is asked for: two copies, and no call */
 	ACCESS_ASK_TURNS = 128,     /* polls after which it is made here: some microseconds */
 	EXPORTS_MAX = 4096,
@@ -197,22 +199,49 @@ static void grant_told(struct transport_peer *peer, const struct record *record)
 	grant->number = record->imm;
 }
 
+static bool grant_is_old(const struct shm_peer *link, const struct grant *grant)
+{
+	return grant->told && grant->number != load_relaxed(&link->out.segment->withdrawals);
+}
+
+void shm_access_review(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct list_node *node = list_first(&link->grants.list);
+
+	if (node && link->out.segment && grant_is_old(link, container_of(node, struct grant, node)))
+		grants_clear(&link->grants, &shm_of(peer->owner)->grants);
+}
+
+/* What is used more often is worth finding out whether it is mapped here, too. */
+static void grant_used(struct transport_peer *peer, struct grant *grant, uint64_t length)
+{
+	if (grant->uses >= GRANT_USES)
+		return;
+	grant->uses += length < ACCESS_BYTES ? 1 : GRANT_USES_LONG;
+	if (grant->uses >= GRANT_USES && shared_map(shm_link(peer)->pid, grant->address, grant->length,
+						     grant->access & THOLE_ACCESS_PUT, &grant->here))
+		transport_count(peer->owner, COUNTER_ATTACHED);
+}
+
 /* A grant for this access; NULL: none, for now. */
 static const struct grant *access_grant(struct transport_access *access)
 {
 	struct shm_peer *link = shm_link(access->peer);
-	struct pool *pool = &shm_of(access->peer->owner)->grants;
 	struct grant *grant = grants_find(&link->grants, access->key);
 
-	if (grant && grant->told && grant->number != load_relaxed(&link->out.segment->withdrawals)) {
-		grants_clear(&link->grants, pool);
+	if (grant && grant_is_old(link, grant)) {
+		grants_clear(&link->grants, &shm_of(access->peer->owner)->grants);
 		grant = NULL;
 	}
 	if (!grant) {
 		grant_ask(access->peer, access->key);
 		return NULL;
 	}
-	return grants_use(&link->grants, grant, access) ? grant : NULL;
+	if (!grants_use(&link->grants, grant, access))
+		return NULL;
+	grant_used(access->peer, grant, access->vector->length);
+	return grant;
 }
 
 /* ---- Accesses --------------------------------------------------------------------------------------- */
@@ -316,17 +345,17 @@ static bool access_mapped(struct transport_access *access, const struct grant *g
 	struct transport_peer *peer = access->peer;
 	struct shm_peer *link = shm_link(peer);
 	uint64_t address = grant->address + access->offset, length = access->vector->length;
-	void *memory = attach_find(peer, address, length, access->put);
-	bool current;
+	bool shared = grant->here.mapping && (grant->here.write || !access->put), current;
+	void *memory = shared ? grant->here.memory + access->offset : attach_find(peer, address, length, access->put);
 
-	if (!memory || !access_enter(link, grant->number))
+	if (!memory || (!shared && !peer->owner->up->own(access)) || !access_enter(link, grant->number))
 		return false;
 	if (access->put)
 		vector_read(access->vector, 0, memory, length);
 	else
 		vector_write(access->vector, 0, memory, length);
 	access_leave(link);
-	current = attach_is_current(peer, address, length, access->put, memory);
+	current = shared || attach_is_current(peer, address, length, access->put, memory);
 	access_made(access, current ? 0 : THOLE_ERR_AGAIN);
 	return true;
 }
@@ -546,9 +575,13 @@ bool shm_access_begin(struct transport_access *access)
 		return false;
 	list_init(&access->node);
 	bulk_activate(shm, link);
+	if (!access_mapped(access, grant)) {
+		if (!peer->owner->up->own(access))
+			return false;
+		if (!access_ask(access))
+			row_begin(access, grant);
+	}
 	link->accesses++;
-	if (!access_mapped(access, grant) && !access_ask(access))
-		row_begin(access, grant);
 	return true;
 }
 
@@ -627,7 +660,10 @@ void shm_access_open(struct shm *shm)
 void shm_access_close(struct shm *shm)
 {
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
-		free(container_of(node, struct shm_peer, node)->row);
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
+
+		grants_clear(&link->grants, &shm->grants);
+		free(link->row);
 	}
 	pool_fini(&shm->grants);
 	pool_fini(&shm->export_pool);

@@ -461,8 +461,10 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 		shm_reap(owner);
 	if (!list_empty(&shm->active))
 		bulk_maintain(owner, now_ns);
-	for (uint32_t i = 0; i < shm->in_count; i++)
+	for (uint32_t i = 0; i < shm->in_count; i++) {
 		attach_review(shm_link(shm->in[i].ring->peer));
+		shm_access_review(shm->in[i].ring->peer);
+	}
 }
 
 /* ---- Sleeping ------------------------------------------------------------------------------------- */
@@ -531,7 +533,6 @@ const struct transport shm_transport = {
 	.backpressure = choose_tell_all,
 	.fetch = fetch_window,
 	.access = shm_access_begin,
-	.access_injects = true,
 	.region_end = shm_access_region_end,
 	.progress = shm_progress,
 	.maintain = shm_maintain,

@@ -631,6 +631,12 @@ void *lend_find(struct views *views, uint64_t address, uint64_t length, bool wri
 void lend_review(struct views *views);
 void lend_release(struct views *views);
 
+/* shared.c: a peer's memory that this process's program has mapped, too */
+
+/* Map once more, for ourselves, what this process and another have both mapped of a file in memory, where that one has
+ * it at [address, address + length); `write`: to be written, too. Whether it was to be had. It takes some 100 us. */
+bool shared_map(pid_t pid, uint64_t address, uint64_t length, bool write, struct grant_mapping *mapping_p);
+
 /* connect.c's for both: a message, with a descriptor or -1. Whether it was sent. */
 bool connect_send(int socket, const void *message, size_t size, int fd);
 
@@ -641,6 +647,8 @@ void fetch_window(struct transport_fetch *job);
 void shm_access_open(struct shm *shm);
 void shm_access_close(struct shm *shm);
 bool shm_access_begin(struct transport_access *access);
+/* What was known of regions of the peer's, if any of them has ended. */
+void shm_access_review(struct transport_peer *peer);
 /* A record of the kinds RECORD_ACCESS, RECORD_ACCESSED, RECORD_REGION and RECORD_REGION_IS. */
 void shm_access_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 /* Make what was begun, and tell what was made. Returns how much. */

@@ -682,7 +682,7 @@ static void verbs_fetch(struct transport_fetch *fetch)
 
 static bool verbs_access(struct transport_access *access)
 {
-	return verbs_by_queue(access->peer) && access_begin(pair_of(access->peer), access);
+	return !access->inject && verbs_by_queue(access->peer) && access_begin(pair_of(access->peer), access);
 }
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
