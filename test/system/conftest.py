@@ -70,6 +70,7 @@ LOOKS_AROUND = ("shm_files",)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: has the machine to itself")
     config.addinivalue_line("markers", "over(*names): the pairs that run; MPI_TESTS=full runs all")
+    config.addinivalue_line("markers", "about(*mpis): what it says holds of these alone; it never runs with others")
     config.addinivalue_line("markers", "apart(name): does not run beside another of this name")
 
 
@@ -100,12 +101,20 @@ def is_left_out(item: pytest.Item) -> bool:
     return chosen is not None and name not in chosen.args and not FULL
 
 
+def is_about_others(item: pytest.Item) -> bool:
+    about = item.get_closest_marker("about")
+    mpi = parameters(item).get("mpi")
+    return about is not None and mpi is not None and mpi not in about.args
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long ones first, so that nobody waits for one in the end; those that would wait for each other far apart; alone
     ones last."""
     parts: dict[tuple[int, str], list[pytest.Item]] = {}
     for item in items:
-        if is_left_out(item):
+        if is_about_others(item):
+            item.add_marker(pytest.mark.skip(reason="it is about other MPIs"))
+        elif is_left_out(item):
             item.add_marker(pytest.mark.skip(reason=IN_FULL))
         phase = 2 if is_alone(item) else 0 if fixtures_of(item).intersection(LONG) else 1
         parts.setdefault((phase, apart_from(item)), []).append(item)

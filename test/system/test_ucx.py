@@ -19,7 +19,7 @@ from thole.base import paths
 from thole_lab.compiler import compile_mpi
 from thole_lab.testbed import Testbed
 
-OPENMPIS = pytest.mark.over("openmpi", "openmpi4")
+pytestmark = pytest.mark.about("openmpi", "openmpi4")  # the others reach UCX by no library of Thole's
 UCX_IS_SET = re.compile(r"^\s*LD_LIBRARY_PATH +\S+/ucx\b", re.MULTILINE)
 NEEDS = re.compile(r" (ucp_\w+)$", re.MULTILINE)
 
@@ -59,7 +59,6 @@ def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
     assert_conformed(done.stdout)
 
 
-@OPENMPIS
 def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -> None:
     groups = ["modes", "order", "probe", "types", "onesided"]
     done = launch(mpi.by("ucx"), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
@@ -67,7 +66,6 @@ def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -
     assert_conformed(done.stdout, groups)
 
 
-@OPENMPIS
 def test_check__counts_what_went_through_it(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
     command = mpi.command(2, conform(mpi), "--count", "messages")
     done = thole("run", "--through", "ucx", "--check", *command, env=mpi.environment())
@@ -78,7 +76,6 @@ def test_check__counts_what_went_through_it(mpi: InstalledMpi, conform: Compile,
     assert int(carried[1]) >= int(said[1]) > 0
 
 
-@OPENMPIS
 def test_log__has_the_counters(mpi: InstalledMpi, conform: Compile) -> None:
     """In UCX's log, as with libfabric in libfabric's."""
     done = launch(mpi.by("ucx"), 2, conform(mpi), "--count", "messages", timeout=120, env=LOG)
@@ -88,7 +85,6 @@ def test_log__has_the_counters(mpi: InstalledMpi, conform: Compile) -> None:
     assert said is not None and counters("\n".join(told))["shm_messages"] >= int(said[1]) > 0
 
 
-@OPENMPIS
 def test_log__why_there_is_no_endpoint(mpi: InstalledMpi, conform: Compile) -> None:
     done = launch(
         mpi.by("ucx"), 2, conform(mpi), "modes", timeout=120, options={"network": "on", "interface": "nosuch0"}
@@ -102,7 +98,6 @@ def took_another(build: Path) -> str:
     return rf"{loaded}; .* has to leave {build}/ucx in front, or use --through libfabric"
 
 
-@OPENMPIS
 def test_another_ucx__is_refused(mpi: InstalledMpi, conform: Compile, thole: Tool, tmp_path: Path, build: Path) -> None:
     """Where something puts UCX's own library first, the program does not run without Thole unnoticed."""
     start = tmp_path / "start"
@@ -116,7 +111,6 @@ def test_another_ucx__is_refused(mpi: InstalledMpi, conform: Compile, thole: Too
         assert re.search(rf"^thole: ranks? [01, ]+ on \S+ ran without Thole: {took_another(build)}$", done.stderr, re.M)
 
 
-@OPENMPIS
 def test_default__another_ucx(mpi: InstalledMpi, thole: Tool, build: Path, tmp_path: Path) -> None:
     """Ranks that find UCX's own library first, after all, send over Thole by libfabric."""
     source, program = tmp_path / "anew.c", tmp_path / "anew"
@@ -130,7 +124,6 @@ def test_default__another_ucx(mpi: InstalledMpi, thole: Tool, build: Path, tmp_p
         assert re.search(rf"^thole:   ranks 0, 1 on \S+: {took_another(build)}$", done.stderr, re.M), done.stderr
 
 
-@OPENMPIS
 def test_arguments__that_hand_a_variable_on(mpi: InstalledMpi, conform: Compile, thole: Tool, build: Path) -> None:
     """A list of the user's stays, behind ours; of another value is warned."""
     words = ("-x", "LD_LIBRARY_PATH=/usr/lib:/opt/lib", "-x", "FI_PROVIDER=tcp")
@@ -144,7 +137,6 @@ def test_arguments__that_hand_a_variable_on(mpi: InstalledMpi, conform: Compile,
     assert "all of 2 ranks" in done.stderr
 
 
-@OPENMPIS
 def test_default__as_the_program_allows(
     mpi: InstalledMpi, conform: Compile, thole: Tool, tmp_path: Path
 ) -> None:
@@ -179,7 +171,6 @@ def test_default__as_the_program_allows(
     assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
 
 
-@OPENMPIS
 def test_default__several_hosts(mpi: InstalledMpi, conform: Compile, thole: Tool, library: Path) -> None:
     """All hosts need the library, since Open MPI wants all ranks to go the same way."""
     command = [mpi.launcher, "--host", "alpha,beta", "-n", "2", conform(mpi)]
@@ -200,7 +191,6 @@ def test_default__pml_of_the_users(
     assert ("OMPI_MCA_pml was" in done.stdout) is judged
 
 
-@OPENMPIS
 def test_insisting__beside_a_word_for_libfabric(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
     """Messages go over Thole all the same, and one sentence says by which interface."""
     said = "messages go over Thole by libfabric"
@@ -223,7 +213,6 @@ def test_fault_tolerance__is_beyond(mpi: InstalledMpi, conform: Compile, thole: 
         assert (f"note: --with-ft {value}: Open MPI's fault tolerance" in done.stdout) is told, done.stdout
 
 
-@OPENMPIS
 def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
     """Thole reads none, and hands them on to UCX's other libraries; what a user may miss is said."""
     theirs = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": "eth7", "UCX_RNDV_THRESH": "8k", "UCX_LOG_LEVEL": "info"}
@@ -250,14 +239,13 @@ def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> N
     assert "Thole reads none" not in explained("--through", "libfabric", *several)
 
 
-@pytest.mark.over("mpich", "impi")
+@pytest.mark.about("mpich", "impi")
 def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())
     assert done.returncode != 0
     assert "has no way to Thole through UCX; go without --through ucx" in done.stderr
 
 
-@OPENMPIS
 def test_every_name__that_open_mpi_needs_is_there(mpi: InstalledMpi, library: Path) -> None:
     if shutil.which("nm") is None or mpi.mpi.library is None:
         pytest.skip("nm is not installed, or the library was not found")
