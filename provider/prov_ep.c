@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "front/counted.h"
 #include "prov_atomic.h"
@@ -21,6 +22,7 @@
 #include "prov_stub.h"
 #include "prov_thread.h"
 #include "prov_watch.h"
+#include "prov_yield.h"
 
 /* ---- Slots of the domain --------------------------------------------------------------------- */
 
@@ -324,6 +326,19 @@ static int prov_ep_maps_open(struct prov_endpoint *endpoint)
 	return error ? error : prov_map_set(&endpoint->sources, 0, PROV_NONE);
 }
 
+static void prov_ep_yield_read(const struct prov_endpoint *endpoint)
+{
+	uint64_t ranks;
+	char text[8];
+
+	/* Where ranks share cores there is always one that has a use for it. */
+	if (thole_option_number(endpoint->thole, "local_ranks", &ranks) ||
+	    ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN))
+		return;
+	if (!thole_option_get(endpoint->thole, "mpi_yield", text, sizeof text) && !strcmp(text, "spare"))
+		prov_yield_spare();
+}
+
 static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)
 {
 	uint64_t bytes;
@@ -350,6 +365,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	if (error)
 		goto free;
 	prov_ep_multi_min_read(endpoint);
+	prov_ep_yield_read(endpoint);
 	prov_domain_lock(endpoint->domain);
 	error = prov_ep_slot_take(endpoint);
 	if (!error)

@@ -22,6 +22,8 @@ class Fault(NamedTuple):
 
 ANSWER = "src/transport/datagram/answer.c"
 SHARED = "src/transport/shm/shared.c"
+YIELD = "provider/prov_yield.c"
+IMPORT = "provider/prov_import.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
@@ -3680,6 +3682,48 @@ FAULTS = [
         "src/transport/shm/access.c",
         " || (!shared && !peer->owner->up->own(access))",
         "",
+    ),
+    Fault(
+        "who has others at its core spares its yields",
+        YIELD,
+        "	if (prov_yield_others_ran(self))\n		self->made = YIELD_STAYS;\n	return result;",
+        "	return result;",
+    ),
+    Fault(
+        "yields are made for once where others go on running",
+        YIELD,
+        "if (self->calls % YIELD_AGAIN == 0 && prov_yield_others_ran(self))",
+        "if (false)",
+    ),
+    Fault(
+        "a switch of the kernel's own counts as another's turn",
+        YIELD,
+        "	prov_yield_others_ran(self); /* switches that were no yield's do not count */\n",
+        "",
+    ),
+    Fault(
+        "yields are spared although a second thread may wait for a lock",
+        YIELD,
+        "	if (__atomic_load_n(&several, __ATOMIC_RELAXED))",
+        "	if (false)",
+    ),
+    Fault(
+        "everybody's yields are taken over",
+        IMPORT,
+        "	if (!prov_import_is_of(info->dlpi_name, object.wanted->library))",
+        "	if (false)",
+    ),
+    Fault(
+        "imports are written where the linker has forbidden it",
+        IMPORT,
+        "	if (sealed && mprotect(",
+        "	if (false && mprotect(",
+    ),
+    Fault(
+        "imports that are not called by the linker's table stay",
+        IMPORT,
+        "(kind == IMPORT_CALL || kind == IMPORT_DATA)",
+        "kind == IMPORT_CALL",
     ),
     Fault(
         "accesses reach beyond regions",

@@ -22,6 +22,7 @@ from jobs import (
     launch,
     results_in,
 )
+from thole_lab.compiler import compile_mpi
 
 HUGE_BYTES = 12 << 30  # two buffers of over 4 GiB each, and what else runs
 
@@ -50,6 +51,19 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
     done = launch(mpi, 2, mpi.python, HERE / "mpi_leaving.py", tmp_path, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.about("mpich")
+def test_yields__only_where_others_want_the_core(mpi: InstalledMpi, tmp_path: Path) -> None:
+    """MPICH calls sched_yield after each look. With `thole run` these calls are the provider's to make."""
+    program = tmp_path / "yields"
+    compile_mpi(mpi.mpi, None, (), [HERE / "yields_of_mpi.c"], program)
+    for options, at_work in (({}, "thole"), ({"mpi_yield": "keep"}, "mpi")):
+        done = launch(mpi, 2, program, options=options, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        calls = dict(re.findall(r"(mpi|thole) (\d+)", done.stdout))
+        assert int(calls.pop(at_work)) > 0, done.stdout
+        assert at_work == "mpi" or set(calls.values()) == {"0"}, done.stdout
 
 
 @pytest.mark.over("mpich-2", "openmpi-2", "openmpi4-2", "impi-2", "impi-3", "openmpi-3")

@@ -124,7 +124,14 @@ def test_run__what_starts_no_ranks(thole: Tool, word: str, tmp_path: Path) -> No
     assert starters.outside(f"/opt/bin/{word}") is not None
 
 
-NAMES = {"FI_PROVIDER", "FI_PROVIDER_PATH", "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_CH4_NETMOD", "THOLE_JOB_KEY"}
+NAMES = {
+    "FI_PROVIDER",
+    "FI_PROVIDER_PATH",
+    "MPIR_CVAR_NOLOCAL",
+    "MPIR_CVAR_CH4_NETMOD",
+    "THOLE_JOB_KEY",
+    "THOLE_MPI_YIELD",
+}
 
 Planned = Callable[..., plans.Plan]
 

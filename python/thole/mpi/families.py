@@ -112,6 +112,7 @@ MPICH_SETTINGS = COMMON + (
         "1",
         "treat ranks of one node as remote: MPICH's own shared memory stays out",
     ),
+    Setting("THOLE_MPI_YIELD", "spare", "MPICH yields after each look for a message: only where others want the core"),
 )
 
 HYDRA_LAUNCH = Launch(

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov_yield.c - calls of sched_yield that MPICH makes and nobody needs, see prov_yield.h.
+ */
+#include "prov_yield.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "prov_import.h"
+
+enum {
+	YIELD_LOOK = 64,    /* calls of which one is made, to see whether others run then */
+	YIELD_STAYS = 256,  /* calls that are made after others ran */
+	YIELD_AGAIN = 16,   /* of these one in so many looks whether others still do */
+};
+
+struct yielder {
+	uint32_t calls;
+	uint32_t made;     /* so many are still made */
+	uint64_t switches; /* as last looked at */
+};
+
+static __thread struct yielder yielder;
+static __thread char looker_here;
+
+static uintptr_t looker; /* the thread that looked first, by an address of its own; 0: none has */
+static bool several;     /* threads have looked */
+
+bool prov_yield_spared;
+
+void prov_yield_looks(void)
+{
+	uintptr_t first = __atomic_load_n(&looker, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(first == (uintptr_t)&looker_here, 1))
+		return;
+	if (first || !__atomic_compare_exchange_n(&looker, &first, (uintptr_t)&looker_here, false, __ATOMIC_RELAXED,
+						  __ATOMIC_RELAXED))
+		__atomic_store_n(&several, true, __ATOMIC_RELAXED);
+}
+
+/* How often others got this thread's core. A switch that sched_yield caused counts as involuntary. */
+static uint64_t prov_yield_switches(void)
+{
+	struct rusage usage;
+
+	return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nivcsw + (uint64_t)usage.ru_nvcsw : 0;
+}
+
+/* Whether others ran since this was asked last. */
+static bool prov_yield_others_ran(struct yielder *self)
+{
+	uint64_t before = self->switches;
+
+	self->switches = prov_yield_switches();
+	return self->switches != before;
+}
+
+int prov_yield(void)
+{
+	struct yielder *self = &yielder;
+	int result;
+
+	prov_yield_looks();
+	if (__atomic_load_n(&several, __ATOMIC_RELAXED))
+		return sched_yield();
+	self->calls++;
+	if (self->made > 0) {
+		result = sched_yield();
+		self->made--;
+		if (self->calls % YIELD_AGAIN == 0 && prov_yield_others_ran(self))
+			self->made = YIELD_STAYS;
+		return result;
+	}
+	if (self->calls % YIELD_LOOK)
+		return 0;
+	prov_yield_others_ran(self); /* switches that were no yield's do not count */
+	result = sched_yield();
+	if (prov_yield_others_ran(self))
+		self->made = YIELD_STAYS;
+	return result;
+}
+
+void prov_yield_spare(void)
+{
+	if (prov_import_set("libmpi", "sched_yield", (void (*)(void))prov_yield) > 0)
+		prov_yield_spared = true;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The MPI library's calls of sched_yield: which are made, and whose are taken over: those of libraries that are called
+ * as an MPI's, however they were linked, and nobody else's.
+ *
+ * sched_yield is counted where prov_yield calls it, and what the kernel says of switches is made up.
+ */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include "prov_yield.h"
+
+int yields_lazy(void);
+int yields_sealed(void);
+int yields_other(void);
+
+int __wrap_sched_yield(void);
+int __real_sched_yield(void);
+int __wrap_getrusage(int who, struct rusage *usage);
+
+enum { SPARED = 64, STAYS = 256 };
+
+static struct {
+	int made;
+	bool others;   /* run whenever this thread yields */
+	long switches;
+} kernel;
+
+int __wrap_sched_yield(void)
+{
+	kernel.made++;
+	kernel.switches += kernel.others;
+	return __real_sched_yield();
+}
+
+int __wrap_getrusage(int who, struct rusage *usage)
+{
+	assert_int_equal(who, RUSAGE_THREAD);
+	*usage = (struct rusage){.ru_nvcsw = 3, .ru_nivcsw = kernel.switches};
+	return 0;
+}
+
+static int made_of(int (*yields)(void), int calls)
+{
+	int before = kernel.made;
+
+	for (int i = 0; i < calls; i++)
+		assert_int_equal(yields(), 0);
+	return kernel.made - before;
+}
+
+static void yield__alone(void **state)
+{
+	(void)state;
+	assert_int_equal(made_of(prov_yield, 100 * SPARED), 100);
+	kernel.switches++; /* the kernel's own choice: nobody came by a yield */
+	assert_int_equal(made_of(prov_yield, 100 * SPARED), 100);
+}
+
+static void yield__where_others_run(void **state)
+{
+	(void)state;
+	kernel.others = true;
+	made_of(prov_yield, SPARED);
+	assert_int_equal(made_of(prov_yield, 10000), 10000);
+	kernel.others = false;
+	assert_in_range(made_of(prov_yield, 10000), STAYS, STAYS + 16 + 10000 / SPARED);
+	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10);
+}
+
+/* By the name of the library, wherever it has the function's address, and however that is protected. */
+static void spare__whose_calls(void **state)
+{
+	(void)state;
+	assert_false(prov_yield_spared);
+	assert_int_equal(made_of(yields_lazy, 2 * SPARED), 0); /* bound by now */
+	prov_yield_spare();
+	prov_yield_spare();
+	assert_true(prov_yield_spared);
+	assert_int_equal(made_of(yields_lazy, 10 * SPARED), 10);
+	assert_int_equal(made_of(yields_sealed, 10 * SPARED), 10);
+	assert_int_equal(made_of(yields_other, 10 * SPARED), 0);
+}
+
+static void *look(void *arg)
+{
+	prov_yield_look();
+	return arg;
+}
+
+static void yield__with_threads_that_look(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	prov_yield_look();
+	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10);
+	assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10 * SPARED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(yield__alone),
+		cmocka_unit_test(yield__where_others_run),
+		cmocka_unit_test(spare__whose_calls),
+		cmocka_unit_test(yield__with_threads_that_look), /* from then on every call is made */
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
