@@ -14,6 +14,7 @@
 #include "prov_endpoint.h"
 #include "prov_error.h"
 #include "prov_flags.h"
+#include "prov_heap.h"
 #include "prov_message.h"
 #include "prov_name.h"
 #include "prov_option.h"
@@ -339,6 +340,16 @@ static void prov_ep_yield_read(const struct prov_endpoint *endpoint)
 		prov_yield_spare();
 }
 
+static void prov_ep_memory_read(const struct prov_endpoint *endpoint)
+{
+	uint64_t least;
+	char text[8];
+
+	if (!thole_option_get(endpoint->thole, "mpi_memory", text, sizeof text) && !strcmp(text, "shared") &&
+	    !thole_option_number(endpoint->thole, "shared_heap_min", &least))
+		prov_heap_share(least);
+}
+
 static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)
 {
 	uint64_t bytes;
@@ -366,6 +377,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 		goto free;
 	prov_ep_multi_min_read(endpoint);
 	prov_ep_yield_read(endpoint);
+	prov_ep_memory_read(endpoint);
 	prov_domain_lock(endpoint->domain);
 	error = prov_ep_slot_take(endpoint);
 	if (!error)

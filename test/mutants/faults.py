@@ -23,6 +23,7 @@ class Fault(NamedTuple):
 ANSWER = "src/transport/datagram/answer.c"
 SHARED = "src/transport/shm/shared.c"
 YIELD = "provider/prov_yield.c"
+HEAP_OF_MPI = "provider/prov_heap.c"
 IMPORT = "provider/prov_import.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
@@ -3724,6 +3725,36 @@ FAULTS = [
         IMPORT,
         "(kind == IMPORT_CALL || kind == IMPORT_DATA)",
         "kind == IMPORT_CALL",
+    ),
+    Fault(
+        "all blocks of the MPI library are shared",
+        HEAP_OF_MPI,
+        "length >= heap_least ? blocks()",
+        "length > 0 ? blocks()",
+    ),
+    Fault(
+        "blocks of an arena are given to the C library",
+        HEAP_OF_MPI,
+        "	if (!arena_is_near(block) || !blocks()->free(block))",
+        "	if (true)",
+    ),
+    Fault(
+        "a block that moves forgets what was in it",
+        HEAP_OF_MPI,
+        "		memcpy(other, block, length < had ? length : had);",
+        "		other = other;",
+    ),
+    Fault(
+        "a block that moves stays where it was, too",
+        HEAP_OF_MPI,
+        "	if (other || length == 0)\n		prov_heap_free(block);",
+        "	if (length == 0)\n		prov_heap_free(block);",
+    ),
+    Fault(
+        "memory of MPICH's windows is its own",
+        "provider/prov_ep.c",
+        "		prov_heap_share(least);",
+        "		(void)least;",
     ),
     Fault(
         "accesses reach beyond regions",

@@ -109,6 +109,17 @@ def test_all_goes_over_thole(mpi: InstalledMpi, conform: Compile, what: str) -> 
         assert seen.get("puts", 0) > 0 and seen.get("gets", 0) > 0, seen
 
 
+@pytest.mark.about("mpich", "impi")
+def test_windows__are_copied_into(mpi: InstalledMpi) -> None:
+    """Both sides have mapped what MPI_Win_allocate gives: with Intel MPI by itself, with MPICH by the arena of each."""
+    for options, mapped in (({}, True), ({"mpi_memory": "keep"}, mpi.name == "impi")):
+        done = launch(mpi, 2, mpi.python, HERE / "window_copies.py", options=options, env=LOG, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count("copied") == 2, done.stdout
+        seen = counters(done.stdout + done.stderr)
+        assert (seen.get("attached", 0) >= 2) == mapped, seen
+
+
 def test_as_shipped_nothing_goes_over_thole(mpi: InstalledMpi, conform: Compile) -> None:
     """The proof above can fail: without Thole there is nothing to be counted."""
     done = launch(mpi, 2, conform(mpi), "--count", "messages", timeout=300, env=LOG, over_thole=False)

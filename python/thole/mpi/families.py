@@ -107,11 +107,8 @@ COMMON = (
 
 MPICH_SETTINGS = COMMON + (
     Setting("MPIR_CVAR_CH4_NETMOD", "ofi", "use libfabric, not UCX, where MPICH has both"),
-    Setting(
-        "MPIR_CVAR_NOLOCAL",
-        "1",
-        "treat ranks of one node as remote: MPICH's own shared memory stays out",
-    ),
+    Setting("MPIR_CVAR_NOLOCAL", "1", "treat ranks of one node as remote: MPICH's own shared memory stays out"),
+    Setting("THOLE_MPI_MEMORY", "shared", "MPICH's windows are memory that ranks of a host map, as its own are"),
     Setting("THOLE_MPI_YIELD", "spare", "MPICH yields after each look for a message: only where others want the core"),
 )
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov_heap.c - memory that the MPI library allocates for windows, see prov_heap.h.
+ */
+#include "prov_heap.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/blocks.h"
+#include "prov_import.h"
+
+enum { ALIGNMENT = 16 }; /* malloc's */
+
+static size_t heap_least; /* 0: nothing is taken over */
+
+static void *prov_heap_malloc(size_t length)
+{
+	bool zero;
+	void *block = length >= heap_least ? blocks()->alloc(length, ALIGNMENT, &zero) : NULL;
+
+	return block ? block : malloc(length);
+}
+
+static void prov_heap_free(void *block)
+{
+	if (!arena_is_near(block) || !blocks()->free(block))
+		free(block);
+}
+
+static void *prov_heap_realloc(void *block, size_t length)
+{
+	size_t had = arena_is_near(block) ? blocks()->length(block) : 0;
+	void *other;
+
+	if (had == 0)
+		return realloc(block, length);
+	if (length > 0 && blocks()->resize(block, length))
+		return block;
+	other = length > 0 ? prov_heap_malloc(length) : NULL;
+	if (other)
+		memcpy(other, block, length < had ? length : had);
+	if (other || length == 0)
+		prov_heap_free(block);
+	return other;
+}
+
+void prov_heap_share(size_t least)
+{
+	if (heap_least)
+		return;
+	heap_least = least;
+	/* Who frees comes first: what was allocated before goes back by it, too. */
+	prov_import_set("libmpi", "free", (void (*)(void))prov_heap_free);
+	prov_import_set("libmpi", "realloc", (void (*)(void))prov_heap_realloc);
+	prov_import_set("libmpi", "malloc", (void (*)(void))prov_heap_malloc);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * prov_heap.h - memory that the MPI library allocates for windows, as memory that peers map.
+ *
+ * MPICH takes what MPI_Win_allocate gives from malloc where its ranks count as remote to each other, and so the kernel
+ * has to make each access. With the option mpi_memory=shared the MPI library's large blocks come from an arena
+ * (base/arena.h), as all of the program's would with `thole run --shared-heap`: whatever is in one is copied to and
+ * from by peers of the host as they are by its own shared memory.
+ *
+ * What always holds: a block goes back where it came from, whoever allocated it and whenever. Only the MPI library's
+ * calls come here, so only what it allocates and frees itself is in an arena.
+ */
+#ifndef PROV_HEAP_H
+#define PROV_HEAP_H
+
+#include <stddef.h>
+
+/* Take over the MPI library's malloc, realloc and free: blocks of `least` bytes and more are shared. Any number of
+ * times; the first one's least counts. */
+void prov_heap_share(size_t least);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large blocks of the MPI library are from an arena, all others from where they were, and each goes back to where it
+ * came from; other libraries notice nothing.
+ *
+ * mpi_malloc and its like are calls by a library that is called as an MPI's, other_malloc those of another one.
+ */
+#include "unit.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "prov_heap.h"
+
+void *mpi_malloc(size_t length);
+void *mpi_realloc(void *block, size_t length);
+void mpi_free(void *block);
+void *other_malloc(size_t length);
+void other_free(void *block);
+
+enum { LEAST = 100000, LARGE = 3 * LEAST, BYTE = 0x5a };
+
+static void *filled(void *block, size_t length)
+{
+	assert_non_null(block);
+	return memset(block, BYTE, length);
+}
+
+static bool is_filled(const unsigned char *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (bytes[i] != BYTE)
+			return false;
+	return true;
+}
+
+static bool is_shared(const void *block)
+{
+	struct arena_place place;
+
+	return arena_find(block, 1, &place);
+}
+
+/* The first test: nothing is taken over yet. */
+static void *early;
+
+static void heap__as_it_was(void **state)
+{
+	(void)state;
+	early = filled(mpi_malloc(LARGE), LARGE);
+	assert_false(is_shared(early));
+}
+
+static void heap__shares_large_blocks(void **state)
+{
+	void *block, *others;
+
+	(void)state;
+	prov_heap_share(LEAST);
+	prov_heap_share(1); /* the first counts */
+	block = filled(mpi_malloc(LARGE), LARGE);
+	assert_true(is_shared(block));
+	assert_int_equal((uintptr_t)block % 16, 0);
+	mpi_free(block);
+	assert_false(is_shared(block) && arena_length(block));
+	block = mpi_malloc(LEAST);
+	assert_true(is_shared(block));
+	mpi_free(block);
+	block = mpi_malloc(LEAST - 1);
+	assert_false(is_shared(block));
+	mpi_free(block);
+	mpi_free(NULL);
+	others = other_malloc(LARGE);
+	assert_false(is_shared(others));
+	other_free(others);
+}
+
+static void heap__takes_back_what_is_from_before(void **state)
+{
+	(void)state;
+	early = mpi_realloc(early, LARGE + 1);
+	assert_false(is_shared(early));
+	assert_true(is_filled(early, LARGE));
+	mpi_free(early);
+}
+
+static void heap__gives_blocks_another_length(void **state)
+{
+	unsigned char *first = filled(mpi_malloc(LARGE), LARGE), *behind = mpi_malloc(LARGE);
+	unsigned char *block = mpi_realloc(first, 100 * LARGE); /* there is something behind it: it moves */
+
+	(void)state;
+	assert_true(is_shared(block));
+	assert_ptr_not_equal(block, first);
+	assert_int_equal(arena_length(first), 0);
+	assert_true(is_filled(block, LARGE));
+	filled(block, 100 * LARGE);
+	block = mpi_realloc(block, LEAST);
+	assert_true(is_filled(block, LEAST));
+	block = mpi_realloc(block, 10);
+	assert_true(is_filled(block, 10));
+	mpi_free(mpi_realloc(block, 0)); /* free, or as little as there can be */
+	mpi_free(behind);
+	block = mpi_realloc(NULL, LARGE);
+	assert_non_null(block);
+	mpi_free(block);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(heap__as_it_was),
+		cmocka_unit_test(heap__shares_large_blocks),
+		cmocka_unit_test(heap__takes_back_what_is_from_before),
+		cmocka_unit_test(heap__gives_blocks_another_length),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
