@@ -9,15 +9,7 @@
 
 #include "base/clock.h"
 #include "pair.h"
-
-ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+#include "process_vm.h"
 
 enum { REGION = 300000, KEY = 7, TURNS = 300 };
 

@@ -15,15 +15,8 @@
 
 #include "base/arena.h"
 #include "pair.h"
+#include "process_vm.h"
 
-ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 void *__real_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
 void *__wrap_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
 

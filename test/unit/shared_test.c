@@ -13,15 +13,7 @@
 
 #include "base/arena.h"
 #include "pair.h"
-
-ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
+#include "process_vm.h"
 
 #define FILE_NAME "shared_test"
 
