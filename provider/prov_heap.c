@@ -52,7 +52,7 @@ void prov_heap_share(size_t least)
 		return;
 	heap_least = least;
 	/* Who frees comes first: what was allocated before goes back by it, too. */
-	prov_import_set("libmpi", "free", (void (*)(void))prov_heap_free);
-	prov_import_set("libmpi", "realloc", (void (*)(void))prov_heap_realloc);
-	prov_import_set("libmpi", "malloc", (void (*)(void))prov_heap_malloc);
+	prov_import_set("free", (void (*)(void))prov_heap_free);
+	prov_import_set("realloc", (void (*)(void))prov_heap_realloc);
+	prov_import_set("malloc", (void (*)(void))prov_heap_malloc);
 }

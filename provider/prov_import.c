@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_import.c - a function that a library calls is another one from now on, see prov_import.h.
+ * prov_import.c - a function that MPICH's library calls is another one from now on, see prov_import.h.
  */
 #include "prov_import.h"
 
@@ -12,8 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* What the names of its files begin with: of its binary interface, and as Debian has it. */
+static const char *const libraries[] = {"libmpi.so.12", "libmpi.so.0", "libmpich"};
+
 struct wanted {
-	const char *library, *name;
+	const char *name;
 	uintptr_t function;
 	int places; /* written */
 };
@@ -114,11 +117,14 @@ static void prov_import_take(const struct object *object)
 	}
 }
 
-static bool prov_import_is_of(const char *path, const char *library)
+static bool prov_import_is_mpich(const char *path)
 {
-	const char *slash = strrchr(path, '/');
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+	bool is_mpich = false;
 
-	return strncmp(slash ? slash + 1 : path, library, strlen(library)) == 0;
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		is_mpich |= strncmp(file, libraries[i], strlen(libraries[i])) == 0;
+	return is_mpich;
 }
 
 static int prov_import_seen(struct dl_phdr_info *info, size_t size, void *arg)
@@ -126,7 +132,7 @@ static int prov_import_seen(struct dl_phdr_info *info, size_t size, void *arg)
 	struct object object = {.wanted = arg, .info = info};
 
 	(void)size;
-	if (!prov_import_is_of(info->dlpi_name, object.wanted->library))
+	if (!prov_import_is_mpich(info->dlpi_name))
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -136,9 +142,9 @@ static int prov_import_seen(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-int prov_import_set(const char *library, const char *name, void (*function)(void))
+int prov_import_set(const char *name, void (*function)(void))
 {
-	struct wanted wanted = {.library = library, .name = name, .function = (uintptr_t)function};
+	struct wanted wanted = {.name = name, .function = (uintptr_t)function};
 
 	dl_iterate_phdr(prov_import_seen, &wanted);
 	return wanted.places;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_import.h - a function that a library calls is another one from now on.
+ * prov_import.h - a function that MPICH's library calls is another one from now on.
  *
  * The library's table of imports is written, as the dynamic linker would have done for a library that was preloaded.
  * Nobody else's calls are touched, and the sanitizers' ways are not, in which preloading is. The function stays for as
@@ -9,8 +9,9 @@
 #ifndef PROV_IMPORT_H
 #define PROV_IMPORT_H
 
-/* In the libraries of this process whose file names begin with `library`. How many places there were; 0 where they do
- * not call it by a table, or the processor's tables are not known here. */
-int prov_import_set(const char *library, const char *name, void (*function)(void));
+/* Where this process has the library. How many places there were; 0 where the function is not called by a table, or the
+ * processor's tables are not known here. Other MPIs, whose libraries have other names, are left alone: their parts may
+ * free what another part allocated. */
+int prov_import_set(const char *name, void (*function)(void));
 
 #endif

@@ -85,6 +85,6 @@ int prov_yield(void)
 
 void prov_yield_spare(void)
 {
-	if (prov_import_set("libmpi", "sched_yield", (void (*)(void))prov_yield) > 0)
+	if (prov_import_set("sched_yield", (void (*)(void))prov_yield) > 0)
 		prov_yield_spared = true;
 }

@@ -3711,7 +3711,7 @@ FAULTS = [
     Fault(
         "everybody's yields are taken over",
         IMPORT,
-        "	if (!prov_import_is_of(info->dlpi_name, object.wanted->library))",
+        "	if (!prov_import_is_mpich(info->dlpi_name))",
         "	if (false)",
     ),
     Fault(

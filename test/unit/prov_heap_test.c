@@ -3,7 +3,7 @@
  * Large blocks of the MPI library are from an arena, all others from where they were, and each goes back to where it
  * came from; other libraries notice nothing.
  *
- * mpi_malloc and its like are calls by a library that is called as an MPI's, other_malloc those of another one.
+ * mpi_malloc and its like are calls by a library that is called as MPICH's, other_malloc those of another MPI's.
  */
 #include "unit.h"
 
