@@ -30,6 +30,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../unit/process_vm.h"
 #include "message/message.h"
 #include "message/state.h"
 #include "transport/shm/bulk.h"
@@ -134,15 +135,6 @@ static struct {
 } theirs __attribute__((aligned(PAGE)));
 
 static uint8_t *const sandbox = theirs.sandbox;
-
-ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
-				const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __real_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
-ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
-				 const struct iovec *remote, unsigned long remote_count, unsigned long flags);
 
 /* ---- What the victim writes ------------------------------------------------------------------------ */
 

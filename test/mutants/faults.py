@@ -3627,7 +3627,7 @@ FAULTS = [
     Fault(
         "a peer's arena is mapped, which a fork would take away",
         SHARED,
-        " || arena_is_near((void *)(uintptr_t)extent_p->start)",
+        " || arena_is_near((void *)(uintptr_t)address)",
         "",
     ),
     Fault(
@@ -3679,10 +3679,10 @@ FAULTS = [
         "	bool shared = false && (",
     ),
     Fault(
-        "a put into an arena is not kept for the case that it is done again",
+        "a put into an arena that a fork took away is not made again",
         "src/transport/shm/access.c",
-        " || (!shared && !peer->owner->up->own(access))",
-        "",
+        "	if (!shared && !attach_is_current(peer, address, length, access->put, memory))",
+        "	if (false)",
     ),
     Fault(
         "who has others at its core spares its yields",

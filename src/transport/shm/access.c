@@ -339,24 +339,25 @@ static void row_add(struct access_row *row, struct transport_access *access, con
 	list_push_back(&row->jobs, &access->node);
 }
 
-/* Where the peer's memory is mapped here. Whether it was. */
+/* Where the peer's memory is mapped here, and still was when it was done. Whether that was so. */
 static bool access_mapped(struct transport_access *access, const struct grant *grant)
 {
 	struct transport_peer *peer = access->peer;
 	struct shm_peer *link = shm_link(peer);
 	uint64_t address = grant->address + access->offset, length = access->vector->length;
-	bool shared = grant->here.mapping && (grant->here.write || !access->put), current;
+	bool shared = grant->here.mapping && (grant->here.write || !access->put);
 	void *memory = shared ? grant->here.memory + access->offset : attach_find(peer, address, length, access->put);
 
-	if (!memory || (!shared && !peer->owner->up->own(access)) || !access_enter(link, grant->number))
+	if (!memory || !access_enter(link, grant->number))
 		return false;
 	if (access->put)
 		vector_read(access->vector, 0, memory, length);
 	else
 		vector_write(access->vector, 0, memory, length);
 	access_leave(link);
-	current = shared || attach_is_current(peer, address, length, access->put, memory);
-	access_made(access, current ? 0 : THOLE_ERR_AGAIN);
+	if (!shared && !attach_is_current(peer, address, length, access->put, memory))
+		return false;
+	access_made(access, 0);
 	return true;
 }
 
@@ -574,13 +575,13 @@ bool shm_access_begin(struct transport_access *access)
 	if (!grant || !row_get(link))
 		return false;
 	list_init(&access->node);
-	bulk_activate(shm, link);
 	if (!access_mapped(access, grant)) {
 		if (!peer->owner->up->own(access))
 			return false;
 		if (!access_ask(access))
 			row_begin(access, grant);
 	}
+	bulk_activate(shm, link);
 	link->accesses++;
 	return true;
 }

@@ -47,7 +47,7 @@ static bool extent_read(const char *line, struct extent *extent_p)
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &extent_p->start,
 		   &extent_p->end, rights, &extent_p->offset, &extent_p->major, &extent_p->minor, &extent_p->inode,
 		   &name) != 7 ||
-	    name == 0 || rights[0] != 'r' || rights[3] != 's' || arena_is_near((void *)(uintptr_t)extent_p->start))
+	    name == 0 || rights[0] != 'r' || rights[3] != 's')
 		return false;
 	extent_p->write = rights[1] == 'w';
 	for (size_t i = 0; i < sizeof(in_memory) / sizeof(in_memory[0]); i++)
@@ -113,7 +113,8 @@ bool shared_map(pid_t pid, uint64_t address, uint64_t length, bool write, struct
 	struct search search = {.address = address, .length = length};
 	char *mapping;
 
-	if (length == 0 || !proc_is_ours() || !extent_find(pid, &search, &there))
+	if (length == 0 || arena_is_near((void *)(uintptr_t)address) || !proc_is_ours() ||
+	    !extent_find(pid, &search, &there))
 		return false;
 	search = (struct search){.file = &there, .offset = address - there.start + there.offset, .length = length,
 				 .write = write};
