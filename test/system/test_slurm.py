@@ -179,6 +179,18 @@ def test_run__export_of_all_is_left_alone(planned: Planned, words: str) -> None:
     assert "SLURM_EXPORT_ENV" not in result.environment()
 
 
+def test_run__options_of_the_users_stay(planned: Planned, tmp_path: Path) -> None:
+    """What `thole run` would set of Thole's own for an MPI, the user has said otherwise, by a variable or in a file."""
+    assert planned("srun ./app").environment()["THOLE_MPI_YIELD"] == "spare"
+    assert "THOLE_MPI_YIELD" not in planned("srun ./app", THOLE_MPI_YIELD="keep").environment()
+    options = tmp_path / "thole" / "options"
+    options.parent.mkdir()
+    options.write_text("mpi_yield = keep\n")
+    made = planned("srun ./app", XDG_CONFIG_HOME=str(tmp_path)).environment()
+    assert "THOLE_MPI_YIELD" not in made
+    assert made["THOLE_MPI_MEMORY"] == "shared"
+
+
 def test_run__export_by_the_environment_is_widened(planned: Planned) -> None:
     for theirs, kept in (("NONE", set()), ("HOME", {"HOME"})):
         made = planned("srun ./app", SLURM_EXPORT_ENV=theirs).environment()["SLURM_EXPORT_ENV"]

@@ -94,9 +94,10 @@ def plan(
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     fabric = str(mpi.fabric or "")
-    options_of_the_users = {f"THOLE_{name.upper()}" for name, _ in chosen}.union(os.environ)
+    wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
+    users = {f"THOLE_{name.upper()}" for name in wanted}  # by --option, variables or files
     for setting in mpi.settings:
-        if setting.name.startswith("THOLE_") and setting.name in options_of_the_users:
+        if setting.name in users:
             continue
         if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
             continue
