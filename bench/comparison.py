@@ -187,7 +187,8 @@ class Bench:
         self.options = options
         self.console = console
         self.results = Results()
-        self.cpus = host.cpus()
+        self.every = host.cpus()
+        self.cpus = self.every[:2]
         self.places = options.venvs or [options.build / "venv", Path(sys.prefix)]
         self.found = launch.find(self.places)
         self.programs: dict[str, Path] = {}
@@ -197,14 +198,21 @@ class Bench:
     def program(self, peer: Peer, plan: Plan) -> list[str]:
         if plan.patterned:
             words = [str(launch.python(self.found[peer.mpi], self.places)), str(HERE / "mpi_patterns.py")]
+            words += ["--of", plan.tests[0]]
         else:
             words = [str(self.programs[peer.mpi]), "--tests", ",".join(plan.tests), "--sizes", plan.sizes]
         words += ["--rounds", str(self.options.inner or plan.rounds)]
         return [*words, "--round-ms", str(plan.round_ms)]
 
+    def place(self, plan: Plan) -> list[int]:
+        """Where a start's ranks are to run: what is started from now on may run there only."""
+        cpus = self.every if plan.wide else self.cpus
+        os.sched_setaffinity(0, cpus)
+        return cpus
+
     def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
         """The command of a start, and the variables that it needs."""
-        command, settings = self.launcher(peer, plan.ranks)
+        command, settings = self.launcher(peer, plan.ranks, self.place(plan))
         return command + self.program(peer, plan), settings
 
     def once(self, command: list[str], settings: dict[str, str]) -> Outcome:
@@ -269,10 +277,10 @@ class Bench:
         outcome = run(command, dict(os.environ), 10.0)
         return 0.0 if outcome.failure else float(outcome.output)
 
-    def launcher(self, peer: Peer, ranks: int) -> tuple[list[str], dict[str, str]]:
+    def launcher(self, peer: Peer, ranks: int, cpus: list[int]) -> tuple[list[str], dict[str, str]]:
         """The command up to the program, and the variables that it needs."""
         mpi = self.found[peer.mpi]
-        command = launch.command(mpi, self.cpus, ranks, list(peer.arguments))
+        command = launch.command(mpi, cpus, ranks, list(peer.arguments))
         ours = thole_plan(command, shared_heap=peer.heap, through=peer.through).environment() if peer.thole else {}
         return command, dict(launcher_of(mpi).environment) | (ours or peer.settings(mpi)) | peer.provided()
 
@@ -285,7 +293,7 @@ class Bench:
             return
         for _ in range(rounds):
             for peer in peers:
-                command, settings = self.launcher(peer, hpcc.RANKS)
+                command, settings = self.launcher(peer, hpcc.RANKS, self.cpus)
                 with locked(self.options.lock):
                     host.settle(self.options.settle)
                     lines, failure = hpcc.once(command, environment() | settings)
@@ -340,7 +348,7 @@ def measure_node(bench: Bench, chosen: list[Peer], compared: Compared) -> None:
     perf = memory = crowd = None
     try:
         able = ready(bench, with_others(chosen, bench.options.against))
-        bench.measure(able, plans(bench.options), rounds(bench.options))
+        bench.measure(able, plans(bench.options, len(bench.every)), rounds(bench.options))
         if compared.wanted(hpcc.TEST):
             bench.measure_hpcc(able, rounds(bench.options))
         with locked(bench.options.lock):

@@ -15,11 +15,11 @@ from thole_lab.process import run
 
 
 def cpus() -> list[int]:
-    """Two CPUs of this process that are not hyper-threads of one core, where there are two."""
+    """The CPUs of this process, no two of them hyper-threads of one core where it has two cores."""
     allowed = machine.cores()
     first = {(core.package, core.core): core.number for core in reversed(allowed)}
     chosen = sorted(first.values())
-    return (chosen if len(chosen) >= 2 else [core.number for core in allowed])[:2]
+    return chosen if len(chosen) >= 2 else [core.number for core in allowed][:2]
 
 
 LINES = 5  # tries to find out how long one takes: others may use a core

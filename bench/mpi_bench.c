@@ -484,7 +484,9 @@ static const struct test tests[] = {
 	{ "bandwidth", "GB/s", kernel_bandwidth, 2, 1, 1, 0 },
 	{ "allreduce", "us", kernel_allreduce, 0, 1, 0, 0 },
 	{ "pairwise", "us", kernel_latency, 0, 2, 0, 0 },
-	{ "busy allreduce", "us", kernel_allreduce, 0, 1, 0, 0 }, /* the same, where others compute */
+	{ "wide allreduce", "us", kernel_allreduce, 0, 1, 0, 0 }, /* the same, a core for each rank */
+	{ "wide pairwise", "us", kernel_latency, 0, 2, 1, 0 },
+	{ "busy allreduce", "us", kernel_allreduce, 0, 1, 0, 0 }, /* where others compute */
 	{ "busy pairwise", "us", kernel_latency, 0, 2, 0, 0 },
 	{ "test", "us", kernel_test, 2, 1, 1, 1 },
 	{ "testany", "us", kernel_testany, 2, 1, 1, 1 },

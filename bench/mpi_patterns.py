@@ -213,12 +213,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7, help="samples of each test (default 7)")
     parser.add_argument("--round-ms", type=int, default=10, help="ms that one takes (default 10)")
+    parser.add_argument("--of", default=patterns.ALONE, choices=(patterns.ALONE, *patterns.MORE), help="what it is called")
     options = parser.parse_args()
     window = Window()
     for test, size, step in steps(window):
         times, samples = measure(step, options.rounds, options.round_ms)
-        name = patterns.crowded(test) if RANKS > 2 else test
-        line = {"test": name, "size": size, "unit": "us", "iterations": times, "samples": samples}
+        line = {"test": patterns.named(test, options.of), "size": size, "unit": "us", "iterations": times, "samples": samples}
         if RANK == 0:
             print(json.dumps(line), flush=True)
     window.close()

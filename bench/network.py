@@ -22,7 +22,7 @@ import report
 import targets
 from comparison import Bench, Compared, environment, ready, rounds, with_others
 from peers import Peer
-from plans import QUICK, WHOLE, WORK_NS, Plan
+from plans import QUICK, WIDE, WHOLE, WORK_NS, Plan, wide
 from results import Condition, Results
 
 LIMIT_S = 120.0
@@ -37,7 +37,7 @@ class Setting:
     mtu: int = 1500
     permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
     injected: int = 0  # of 1000 frames that Thole throws away itself
-    tests: tuple[str, ...] = ("latency", "touched", "exchange", "bandwidth", "test", "allreduce", patterns.ALONE)
+    tests: tuple[str, ...] = ("latency", "touched", "exchange", "bandwidth", "test", "allreduce", *WIDE, patterns.ALONE)
 
 
 LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")
@@ -61,7 +61,7 @@ def chosen_settings(options: argparse.Namespace) -> tuple[Setting, ...]:
     return tuple(known[word] for word in words)
 
 
-def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
+def plans(options: argparse.Namespace, setting: Setting, cores: int) -> list[Plan]:
     sizes = QUICK if options.quick else WHOLE
     if setting in (FRAMES, LOSS, INJECTED):
         sizes = {"bandwidth": "64k,1m,4m"}
@@ -80,6 +80,8 @@ def plans(options: argparse.Namespace, setting: Setting) -> list[Plan]:
         made.append(Plan(("allreduce",), SHARED_RANKS, "8", rounds=7, round_ms=50))
     if patterns.ALONE in setting.tests and patterns.ALONE in wanted and not options.quick:
         made.append(Plan((patterns.ALONE,), 2, "", rounds=7, round_ms=10))
+    if setting == PLAIN:
+        made += wide(wanted, cores, options)
     return made
 
 
@@ -101,7 +103,7 @@ class NetworkBench(Bench):
     """Starts peers over two hosts."""
 
     def __init__(self, node: Bench, hosts: Testbed, setting: Setting) -> None:
-        self.options, self.console, self.cpus = node.options, node.console, node.cpus
+        self.options, self.console, self.cpus, self.every = node.options, node.console, node.cpus, node.every
         self.found, self.programs, self.places = node.found, node.programs, node.places
         self.results, self.commands, self.repeated = Results(), {}, 0
         self.hosts = hosts
@@ -110,7 +112,14 @@ class NetworkBench(Bench):
         self.word = hosts.folder / "word"
         self.word.write_bytes(bytes(4096))
 
+    def place(self, plan: Plan) -> list[int]:
+        """One core for each host, or its half of all."""
+        each = len(self.every) // 2 if plan.wide else 1
+        self.hosts.pin([self.every[:each], self.every[each : 2 * each]])
+        return self.every[: 2 * each]
+
     def line(self, peer: Peer, plan: Plan) -> tuple[list[str], dict[str, str]]:
+        self.place(plan)
         mpi = self.found[peer.mpi]
         words = [word.format(interface=self.hosts.interface) for word in peer.arguments]
         words += self.program(peer, plan)
@@ -150,7 +159,6 @@ def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
     measured: dict[Setting, NetworkBench] = {}
     try:
         with Testbed() as hosts:
-            hosts.pin(node.cpus)
             for setting in wanted:
                 bench = measured[setting] = NetworkBench(node, hosts, setting)
                 try:
@@ -162,7 +170,7 @@ def measure(node: Bench, chosen: list[Peer], compared: Compared) -> None:
                     bench.results.failures[setting.title] = str(trouble)
                     continue
                 some = ready(bench, with_others(chosen_in(setting, chosen), node.options.against))
-                bench.measure(some, plans(node.options, setting), rounds(node.options))
+                bench.measure(some, plans(node.options, setting, len(node.every)), rounds(node.options))
     except KeyboardInterrupt:  # what has been measured by then is still reported
         compared.interrupted = True
     except Trouble as trouble:

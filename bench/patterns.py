@@ -21,16 +21,20 @@ TITLES = {
     "get": "Sixteen MPI_Get and a flush, us",
     "fetch": "MPI_Fetch_and_op and a flush, us",
 }
-ALONE, CROWDED = "patterns", "crowded patterns"  # names for --only: two ranks, and
-CROWDED_RANKS = 4  # as many on two cores
+ALONE = "patterns"  # the name for --only: two ranks, and
+CROWDED = "crowded patterns"  # four on two cores
+WIDE = "wide patterns"  # as many as there are cores, up to sixteen
+CROWDED_RANKS = 4
+WIDE_RANKS = 16
+MORE = {CROWDED: f"{CROWDED_RANKS} ranks on 2 cores", WIDE: f"A core for each rank, up to {WIDE_RANKS}"}
 
 
-def crowded(test: str) -> str:
-    """What a test is called where ranks share cores."""
-    return f"crowded {test}"
+def named(test: str, of: str) -> str:
+    """What a test is called where ranks share cores, or where there are many."""
+    return test if of == ALONE else f"{of.removesuffix(ALONE)}{test}"
 
 
 def titles() -> dict[str, str]:
-    """Of all tests, those where ranks share cores too."""
-    more = {crowded(test): f"{CROWDED_RANKS} ranks on 2 cores: {title}" for test, title in TITLES.items()}
+    """Of all tests, in each way that they are measured."""
+    more = {named(test, of): f"{where}: {title}" for of, where in MORE.items() for test, title in TITLES.items()}
     return TITLES | more

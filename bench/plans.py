@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import patterns
@@ -12,8 +13,9 @@ from peers import Peer
 POLLS = ("test", "testany", "iprobe", "waitany")
 SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
 BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute
-PATTERNS = (patterns.ALONE, patterns.CROWDED)
-TESTS = ("latency", "touched", "exchange", "several", "bandwidth", *SHARED, *BUSY, *POLLS, *PATTERNS)
+WIDE = ("wide allreduce", "wide pairwise")  # with a core for each rank
+PATTERNS = (patterns.ALONE, *patterns.MORE)
+TESTS = ("latency", "touched", "exchange", "several", "bandwidth", *SHARED, *BUSY, *WIDE, *POLLS, *PATTERNS)
 # From 16 KiB on it matters whether a buffer is written before it is sent; programs do that.
 QUICK = {
     "latency": "8,64,512,4k",
@@ -32,6 +34,7 @@ WHOLE = {
 WORK_NS = "0,500"  # between two polls
 SHARED_RANKS = 4
 COMPUTING = 2  # programs beside them
+WIDE_SIZES = {"wide allreduce": "8", "wide pairwise": "8,1k,16k,256k"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Plan:
     rounds: int = 25
     round_ms: int = 3
     computing: int = 0  # other programs
+    wide: bool = False  # a core for each rank
 
     def suits(self, peer: Peer) -> bool:
         if self.patterned:  # they take long, and what is best at each size is the others' matter
@@ -56,7 +60,18 @@ class Plan:
         return self.tests[0] in PATTERNS
 
 
-def plans(options: argparse.Namespace) -> list[Plan]:
+def wide(wanted: Sequence[str], cores: int, options: argparse.Namespace) -> list[Plan]:
+    """With as many ranks as there are cores; on two these would be what is measured anyway."""
+    ranks = min(cores, patterns.WIDE_RANKS)
+    if ranks <= 2:
+        return []
+    made = [Plan((test,), ranks, WIDE_SIZES[test], rounds=15, wide=True) for test in WIDE if test in wanted]
+    if patterns.WIDE in wanted and not options.quick:
+        made.append(Plan((patterns.WIDE,), ranks, "", rounds=7, round_ms=10, wide=True))
+    return made
+
+
+def plans(options: argparse.Namespace, cores: int) -> list[Plan]:
     wanted = options.only.split(",") if options.only else list(TESTS)
     sizes = QUICK if options.quick else WHOLE
     made = [Plan((test,), 2, options.sizes or sizes[test]) for test in sizes if test in wanted]
@@ -75,4 +90,4 @@ def plans(options: argparse.Namespace) -> list[Plan]:
         for test, ranks in ((patterns.ALONE, 2), (patterns.CROWDED, patterns.CROWDED_RANKS))
         if test in wanted and not options.quick
     ]
-    return made
+    return made + wide(wanted, cores, options)

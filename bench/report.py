@@ -21,6 +21,11 @@ from targets import DRIVER_ROWS, Check
 NODE = "Inside a node"
 HOSTS = "Between two hosts"
 
+WIDE_TITLES = {
+    "wide allreduce": "Allreduce, us, a core for each rank",
+    "wide pairwise": "All in pairs at a time, us one way, a core for each rank, until all have ended",
+}
+
 NODE_TITLES = {
     "latency": "Latency, us one way, 2 ranks; the send buffer is not written again",
     "touched": "The same where both ranks write the buffer before each send (the writing not counted)",
@@ -38,6 +43,7 @@ NODE_TITLES = {
     "hpcc ping-pong": "HPC Challenge's ping-pong, us, 2 ranks",
     "hpcc ring": "HPC Challenge's randomly ordered ring, us, 2 ranks",
     "pairwise": "Two pairs at a time, 8 bytes, us one way, 4 ranks on 2 cores, until both have ended",
+    **WIDE_TITLES,
     **patterns.titles(),
 }
 
@@ -50,7 +56,8 @@ NETWORK_TITLES = {
     "cpu_send": "CPU seconds of the sender for each GB of it",
     "cpu_recv": "CPU seconds of the receiver for each GB of it",
     "allreduce": "Allreduce of 8 bytes, us, 4 ranks on one core of each host",
-    **patterns.TITLES,
+    **WIDE_TITLES,
+    **patterns.titles(),
 }
 
 

@@ -135,7 +135,7 @@ class Bed:
         """bare: TCP in place of Thole."""
         if self.hosts is None:
             self.hosts = self._stack.enter_context(Testbed())
-            self.hosts.pin(sorted(os.sched_getaffinity(0)))
+            self.hosts.pin([[cpu] for cpu in sorted(os.sched_getaffinity(0))])
         self.hosts.set_mtu(mtu)
         chosen = [word for option in options for word in ("--option", option)]
         with listener(self.hosts, self.tool, chosen) as port:

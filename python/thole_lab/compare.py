@@ -98,7 +98,7 @@ def main(arguments: argparse.Namespace) -> int:
         hosts: Testbed | Loopback | None = None
         if "network" in where:
             hosts = Loopback() if loopback else stack.enter_context(Testbed())
-            hosts.pin(sorted(os.sched_getaffinity(0))[:2])
+            hosts.pin([[cpu] for cpu in sorted(os.sched_getaffinity(0))[:2]])
         results = measure(
             environments, chosen, arguments.rounds, arguments.option, step, arguments.seconds, hosts
         )

@@ -97,8 +97,8 @@ class Loopback:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def pin(self, cpus: Sequence[int]) -> None:
-        self.cores = list(cpus)
+    def pin(self, cpus: Sequence[Sequence[int]]) -> None:
+        self.cores = [one for each in cpus for one in each]
 
     def launch(self, mpi: Mpi, ranks: int, *program: str | os.PathLike[str]) -> list[str]:
         """Each half is told by its environment that it is on a host of its own."""
@@ -310,10 +310,10 @@ class Testbed(Made):
         words = across(mpi, self.names, str(self.agent), self.interface, ranks)
         return [*words, *map(str, program)]
 
-    def pin(self, cpus: Sequence[int]) -> None:
-        """From now on all that is started in host i runs on CPU number i of these, in turn; none: on all."""
+    def pin(self, cpus: Sequence[Sequence[int]]) -> None:
+        """From now on all that is started in host i runs on these CPUs number i, in turn; none: on all."""
         for number, name in enumerate(self.names):
-            self._ask(name, {"cpus": [cpus[number % len(cpus)]] if cpus else []})
+            self._ask(name, {"cpus": list(cpus[number % len(cpus)]) if cpus else []})
 
     def set_mtu(self, mtu: int) -> None:
         self.mtu = mtu
