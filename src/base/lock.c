@@ -5,7 +5,8 @@
 
 enum {
 	SPINS = 64,
-	MISSES = 16, /* polls between two yields where nobody waits: the holder may be running */
+	MISSES = 16, /* polls between two yields where nobody waits, and for which those who do come first: whom one waits
+		      * for may be running */
 };
 
 void lock_wait(struct lock *lock)
@@ -24,11 +25,14 @@ void lock_wait(struct lock *lock)
 	}
 }
 
-void lock_miss(struct lock *lock)
+bool lock_miss(struct lock *lock)
 {
 	int missed = load_relaxed(&lock->missed) + 1;
 
 	store_relaxed(&lock->missed, missed % MISSES);
+	if (missed >= MISSES && lock_try(lock))
+		return true;
 	if (missed >= MISSES || load_relaxed(&lock->waiting) > 0)
 		sched_yield();
+	return false;
 }

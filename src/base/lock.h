@@ -16,7 +16,7 @@
 struct lock {
 	int held;
 	int waiting; /* threads in lock_wait */
-	int missed;  /* calls of lock_poll in a row that found it taken */
+	int missed;  /* calls of lock_poll that got nothing, since one of these gave the core away last */
 };
 
 /* The out of line part of lock_take: until it is ours. */
@@ -34,17 +34,15 @@ static inline void lock_take(struct lock *lock)
 		lock_wait(lock);
 }
 
-/* The out of line part of lock_poll: it is not ours. */
-void lock_miss(struct lock *lock);
+/* The out of line part of lock_poll: whether it is ours after all. */
+bool lock_miss(struct lock *lock);
 
 /* For who would only look whether there is something to do: whether it is ours. Who waits for it comes first, and so
- * does who holds it and has lost its core to one who polls in vain. */
+ * does who holds it and has lost its core to one who polls in vain; but not for long, since who waits may have lost
+ * its own to a third, for a slice of the scheduler's. */
 static inline bool lock_poll(struct lock *lock)
 {
-	if (__builtin_expect(load_relaxed(&lock->waiting) == 0 && lock_try(lock), 1))
-		return true;
-	lock_miss(lock);
-	return false;
+	return __builtin_expect(load_relaxed(&lock->waiting) == 0 && lock_try(lock), 1) || lock_miss(lock);
 }
 
 static inline void lock_leave(struct lock *lock)

@@ -29,11 +29,25 @@ static void poll__leaves_a_free_lock_to_those_who_wait(void **state)
 	assert_true(lock_poll(&lock));
 }
 
+/* Who waits has lost its core, say, to a thread that is none of ours: it cannot come for a slice of the scheduler's. */
+static void poll__does_not_wait_for_ever_for_those_who_do_not_come(void **state)
+{
+	struct lock lock = {.waiting = 1};
+	int polls = 1;
+
+	(void)state;
+	while (!lock_poll(&lock) && polls < 100)
+		polls++;
+	assert_in_range(polls, 2, 50);
+	assert_false(lock_try(&lock));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(poll__gets_a_free_lock_once),
 		cmocka_unit_test(poll__leaves_a_free_lock_to_those_who_wait),
+		cmocka_unit_test(poll__does_not_wait_for_ever_for_those_who_do_not_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
