@@ -28,6 +28,7 @@ static void prov_counter_progress(struct prov_counter *counter)
 {
 	if (!prov_domain_poll(counter->domain))
 		return; /* somebody else is making it */
+	prov_domain_polled(counter->domain);
 	prov_watch_progress(&counter->watch);
 	prov_domain_unlock(counter->domain);
 }

@@ -123,6 +123,7 @@ static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, 
 		prov_domain_lock(cq->domain);
 	else if (!prov_domain_poll(cq->domain))
 		return -FI_EAGAIN; /* somebody else is making the progress that we would */
+	prov_domain_polled(cq->domain);
 	if (cq->head == cq->tail || !count)
 		taken = (ssize_t)prov_cq_progress(cq, buffer, count, sources);
 	if (taken == 0)

@@ -36,6 +36,7 @@ struct prov_domain {
 	struct prov_thread *thread; /* makes progress for FI_PROGRESS_AUTO, else NULL */
 	uint32_t api_version;       /* of libfabric, that the program was written for */
 	bool posted;                /* a message, since a queue was read */
+	uint32_t polls;             /* by the program, modulo 2^32; written with the lock */
 	bool rma_event;             /* peers' accesses to regions are counted */
 	struct charge charge;       /* its lock, and the open endpoints, by slot */
 	struct list_node regions;   /* all that are open, for endpoints that come later */
@@ -52,6 +53,12 @@ static inline void prov_domain_lock(struct prov_domain *domain)
 static inline bool prov_domain_poll(struct prov_domain *domain)
 {
 	return charge_poll(&domain->charge);
+}
+
+/* With the lock: the program looks for itself (prov_thread.h). */
+static inline void prov_domain_polled(struct prov_domain *domain)
+{
+	store_relaxed(&domain->polls, domain->polls + 1);
 }
 
 static inline void prov_domain_unlock(struct prov_domain *domain)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "front/counted.h"
 #include "prov_atomic.h"
@@ -329,12 +328,10 @@ static int prov_ep_maps_open(struct prov_endpoint *endpoint)
 
 static void prov_ep_yield_read(const struct prov_endpoint *endpoint)
 {
-	uint64_t ranks;
 	char text[8];
 
 	/* Where ranks share cores there is always one that has a use for it. */
-	if (thole_option_number(endpoint->thole, "local_ranks", &ranks) ||
-	    ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN))
+	if (prov_option_oversubscribed(endpoint->thole))
 		return;
 	if (!thole_option_get(endpoint->thole, "mpi_yield", text, sizeof text) && !strcmp(text, "spare"))
 		prov_yield_spare();

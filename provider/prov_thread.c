@@ -3,14 +3,30 @@
 
 #include <stdlib.h>
 
+#include "base/attendance.h"
+#include "base/clock.h"
 #include "base/thread.h"
+#include "prov_option.h"
 #include "prov_watch.h"
 
 struct prov_thread {
+	struct attendance attendance; /* the program's, */
+	int steps_in; /* and yet it is not left alone: who polls beside others of the job may be off its core */
 	struct prov_watch watch; /* the endpoints that it progresses */
 	pthread_t thread;
 	int stop; /* it is to end */
 };
+
+/* Sleep for a while if the program looks for itself. */
+static bool prov_thread_naps(struct prov_thread *thread)
+{
+	uint32_t polls = load_relaxed(&thread->watch.domain->polls);
+	uint64_t nap_ns = attendance_nap(&thread->attendance, polls, clock_now_ns());
+
+	if (nap_ns > 0)
+		clock_sleep(nap_ns);
+	return nap_ns > 0;
+}
 
 static void *prov_thread_run(void *arg)
 {
@@ -20,6 +36,8 @@ static void *prov_thread_run(void *arg)
 	while (!load_acquire(&thread->stop)) { /* partner: prov_thread_stop */
 		int error;
 
+		if (!load_relaxed(&thread->steps_in) && prov_thread_naps(thread))
+			continue;
 		prov_domain_lock(domain);
 		prov_watch_progress(&thread->watch);
 		error = prov_watch_arm(&thread->watch);
@@ -56,8 +74,11 @@ int prov_thread_add(struct prov_thread *thread, struct thole_endpoint *endpoint)
 {
 	int error = thread ? prov_watch_add(&thread->watch, endpoint) : 0;
 
-	if (thread) /* so that it arms the new endpoint before it sleeps again */
-		prov_watch_wake(&thread->watch);
+	if (!thread)
+		return error;
+	if (prov_option_oversubscribed(endpoint))
+		store_relaxed(&thread->steps_in, 1);
+	prov_watch_wake(&thread->watch); /* so that it arms the new endpoint before it sleeps again */
 	return error;
 }
 

@@ -3,6 +3,7 @@
  * prov_thread.h - automatic progress: a thread of the domain's own that sleeps until an endpoint
  * has something and then makes progress under the domain's lock.
  *
+ * It stays asleep while the program polls often (base/attendance.h), unless ranks share cores.
  * It watches the endpoints as a queue does (prov_watch.h). Thole has such a thread too, but that
  * one knows nothing of the domain's lock, so it stays off.
  */

@@ -19,6 +19,14 @@ static inline uint64_t clock_now_ns(void)
 	return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* Sleep for so long, less than a second. */
+static inline void clock_sleep(uint64_t ns)
+{
+	const struct timespec pause = {.tv_nsec = (long)ns};
+
+	nanosleep(&pause, NULL);
+}
+
 /* How long the calling thread has run: a system call. */
 static inline uint64_t clock_thread_ns(void)
 {

@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/thread.h"
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 
@@ -724,7 +725,7 @@ int progress_thread_start(struct thole_endpoint *endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the progress thread");
 	thread->endpoint = endpoint;
 	endpoint_of(endpoint)->thread = thread;
-	errno = pthread_create(&thread->id, NULL, progress_run, thread);
+	errno = thread_start(&thread->id, "thole-progress", progress_run, thread);
 	if (errno) {
 		free(thread);
 		endpoint_of(endpoint)->thread = NULL;
