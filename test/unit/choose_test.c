@@ -136,6 +136,28 @@ static void learn__what_passes_between_messages(void **state)
 	}
 }
 
+/* Who has sent many before he looks has copied all of these in: that is what the ring takes, not what the program does. */
+static void learn__what_passes_before_the_first_of_many(void **state)
+{
+	enum { MANY = 15, COPY_IN_NS = 6000 };
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int i = 0; i < 200 * MANY; i++) {
+		bool first = i % MANY == 0;
+
+		if (first)
+			shm_of(&pair.b->base)->sends = MANY;
+		ring_gap_ns = first ? MANY * COPY_IN_NS : 10;
+		copy_gap_ns = first ? MANY * 100 : 10;
+		message(&pair, PACE_CROSSED, 1000, 4000);
+	}
+	ring_gap_ns = copy_gap_ns = 10;
+	assert_in_range(messages(&pair, 200, PACE_CROSSED, 1000, 4000), 150, 200);
+	pair_close(&pair);
+}
+
 /* The first messages by another way say nothing: they find all as the one before has left it. */
 static void learn__not_of_the_first_in_a_row(void **state)
 {
@@ -688,6 +710,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__what_passes_between_messages),
+		cmocka_unit_test(learn__what_passes_before_the_first_of_many),
 		cmocka_unit_test(learn__not_of_the_first_in_a_row),
 		cmocka_unit_test(learn__of_rows_that_are_in_place_at_once),
 		cmocka_unit_test(learn__a_change_is_noticed),

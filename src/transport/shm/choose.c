@@ -32,8 +32,8 @@ enum {
 	RUN = 16,                /* of so many: the first of several bears what all have taken, */
 	RUN_LONG = 4,            /* and the first of two that are under way at once more than the second; */
 	TRIES_RUNS = 2,          /* these are tried so often */
-	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much, */
-	GAP_MOST_SHARE = 8,      /* and one ns for so many bytes; longer, it is the program's */
+	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much for each that was */
+	GAP_MOST_SHARE = 8,      /* sent, and one ns for so many bytes of it; longer, it is the program's */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB, */
 	EAGER_CLASS_MIN_OWN = 12, /* but those to this endpoint, of which two copies are spared by one: over 2 KiB */
 };
@@ -263,14 +263,23 @@ static bool choose_is_due(struct transport_peer *peer, enum pace pace, enum cost
 	return choose_learns(peer, pace, length) && cost_is_due(costs, pace, class, way, costs->row + 1);
 }
 
-/* What a message took that began at start_ns. */
-static uint64_t choose_took(struct shm_peer *link, enum pace pace, enum cost_way way, uint64_t length,
-			    uint64_t start_ns)
+/* The next message's time begins now, unless it comes later and is a dialogue's. */
+static void choose_placed(struct shm *shm, uint64_t now_ns)
 {
-	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = link->placed_ns;
-	uint64_t gap_ns = start_ns > last_ns ? start_ns - last_ns : 0, most_ns = GAP_MOST_NS + length / GAP_MOST_SHARE;
+	shm->placed_ns = now_ns;
+	shm->sends = 0;
+}
 
-	link->placed_ns = now_ns;
+/* What a message took that began at start_ns. This side has one core, whoever its messages come from: what passes
+ * between those of several peers is a part of what they take, too. */
+static uint64_t choose_took(struct shm *shm, enum pace pace, enum cost_way way, uint64_t length, uint64_t start_ns)
+{
+	uint64_t now_ns = clock_now_ns(), took_ns = now_ns - start_ns, last_ns = shm->placed_ns;
+	uint64_t sends = shm->sends > 1 ? shm->sends : 1;
+	uint64_t gap_ns = start_ns > last_ns ? start_ns - last_ns : 0;
+	uint64_t most_ns = sends * (GAP_MOST_NS + length / GAP_MOST_SHARE);
+
+	choose_placed(shm, now_ns);
 	/* Where another was under way, what this one added to it; */
 	if (start_ns < last_ns)
 		return now_ns - last_ns;
@@ -288,21 +297,19 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 			 uint64_t start_ns)
 {
 	struct transport_owner *owner = peer->owner;
-	struct shm_peer *link = shm_link(peer);
 	uint32_t class = length_class(length);
 	struct costs *costs = choose_costs(peer, pace, length, direct);
-	uint64_t took_ns = start_ns ? choose_took(link, pace, way, length, start_ns) : 0;
+	uint64_t took_ns = start_ns ? choose_took(shm_of(owner), pace, way, length, start_ns) : 0;
 
 	costs->row = way == costs->last ? costs->row + 1 : 1;
 	costs->run = costs->row == 1 ? 0 : costs->run;
 	costs->last = way;
-	/* The next one's time begins where this one's ends, but in a dialogue. */
 	if (!start_ns && pace != PACE_DIALOGUE && cost_is_due(costs, pace, class, way, costs->row + 1))
-		link->placed_ns = clock_now_ns();
+		choose_placed(shm_of(owner), clock_now_ns());
 	/* Neither is all that a dialogue's cost. Nobody saw the sender copy the first piece in, which takes both sides
 	 * about the same; and beside a copy without the kernel RTS and FINISH count. */
 	if (length <= owner->options.eager_max && pace == PACE_DIALOGUE && way == COST_RING)
-		took_ns += took_ns * link->sample.piece / length;
+		took_ns += took_ns * shm_link(peer)->sample.piece / length;
 	else if (length <= owner->options.eager_max && pace == PACE_DIALOGUE && direct)
 		took_ns += took_ns / 3;
 	if (start_ns)

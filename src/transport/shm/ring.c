@@ -136,6 +136,7 @@ __attribute__((noinline)) static void ring_sent_piece(struct transport_peer *pee
 
 	link->sent = more ? sent : 0;
 	if (record->kind != RECORD_PIECE) {
+		shm_of(peer->owner)->sends++;
 		link->longs[1] = link->longs[0];
 		link->longs[0] = (struct sent_long){.asked = record->kind == RECORD_RTS, .window = record->arg[2]};
 		if (record->kind == RECORD_RTS)

@@ -300,7 +300,6 @@ struct shm_peer {
 	struct list_node active;  /* in shm->active while one of the two is not empty, or there are accesses */
 	uint32_t pulls;           /* ring fetches under way */
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
-	uint64_t placed_ns;       /* when the last message that was timed was in its place */
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: pace_streams */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
@@ -389,6 +388,8 @@ struct shm {
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */
+	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent it, */
+	uint32_t sends;                     /* and long ones that were sent since */
 	struct costs costs[PACES][COST_CLASSES];
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
