@@ -17,13 +17,14 @@ from thole.base.trouble import Trouble
 
 @dataclass(frozen=True)
 class Setting:
-    """One environment variable of an MPI. {provider_dir}, {fabric} and {ucx_dir} are filled in."""
+    """One environment variable of an MPI. {provider_dir}, {fabric}, {ucx_dir} and {tuning} are filled in."""
 
     name: str
     value: str
     reason: str
     what: str = "messages"  # what goes another way without it
     kept: str = "{what} may go another way"  # what follows where a value of the user's stays
+    unless: str = ""  # it is for speed alone: left to users who have a variable that begins so, and on several hosts
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Family:
     last: tuple[int, ...]  # up to, but not with, here
     libraries: tuple[str, ...]  # sonames, in the order of preference
     components: tuple[str, ...]  # where libfabric support may be outside the library, below lib
+    tuning: str = field(default="", kw_only=True)  # its file by which collectives inside a node are chosen
     settings: tuple[Setting, ...]
     launch: Launch
     pmi: tuple[str, ...] = ("pmi", "cray_shasta")  # how its ranks find each other under a foreign launcher
@@ -304,28 +306,23 @@ FAMILIES = (
         last=(10000,),
         libraries=("libmpi.so.12", "release/libmpi.so.12"),
         components=(),
+        tuning="tuning_generic_shm.dat",
         settings=COMMON
         + (
-            Setting(
-                "I_MPI_FABRICS",
-                "ofi",
-                "libfabric also inside a node, instead of Intel's shared memory",
-            ),
-            Setting(
-                "I_MPI_OFI_PROVIDER",
-                "thole",
-                "Intel MPI's own choice of a provider, which goes before",
-            ),
+            Setting("I_MPI_FABRICS", "ofi", "libfabric also inside a node, instead of Intel's shared memory"),
+            Setting("I_MPI_OFI_PROVIDER", "thole", "Intel MPI's own choice of a provider, which goes before"),
             Setting(
                 "I_MPI_COLL_INTRANODE",
                 "pt2pt",
                 "collectives inside a node by messages, instead of Intel's own shared memory",
             ),
             Setting(
-                "I_MPI_OFI_LIBRARY",
-                "{fabric}",
-                "the libfabric that Intel MPI brings; it loads the system's otherwise",
+                "I_MPI_TUNING_BIN",
+                "{tuning}",
+                "collectives as they are best inside a node, instead of for networks of all kinds",
+                unless="I_MPI_TUNING",
             ),
+            Setting("I_MPI_OFI_LIBRARY", "{fabric}", "the libfabric that Intel MPI brings; it loads the system's otherwise"),
         ),
         launch=INTEL_LAUNCH,
         configs=("{home}/.mpiexec.conf",),
@@ -371,6 +368,7 @@ class Mpi:
     launcher: Path  # as found, not resolved
     library: Path | None = None
     fabric: Path | None = None
+    tuning: Path | None = None  # what the MPI brings for choosing collectives inside a node
     why: list[str] = field(default_factory=list)
     starter: Launch | None = None  # of the launcher, where it is not the MPI's own
     through: str = "libfabric"  # of INTERFACES

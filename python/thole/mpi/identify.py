@@ -126,9 +126,16 @@ def _find_library(mpi: Mpi) -> None:
     find_fabric(mpi)
 
 
+def _find_tuning(library: Path, name: str) -> Path | None:
+    """A file by which an MPI chooses collectives: below the folder that its library's folder lies in, or a release's."""
+    folders = [prefix / below for prefix in library.parents[1:3] for below in ("opt/mpi/etc", "etc")]
+    return next((folder / name for folder in folders if name and os.path.exists(folder / name)), None)
+
+
 def find_fabric(mpi: Mpi) -> None:
-    """The libfabric that an MPI's library uses."""
+    """The libfabric that an MPI's library uses, and what else it brings."""
     assert mpi.library is not None
+    mpi.tuning = _find_tuning(mpi.library, mpi.family.tuning)
     candidates = [mpi.library]
     candidates += [mpi.library.parent / name for name in mpi.family.components]
     for candidate in candidates:

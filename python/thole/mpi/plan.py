@@ -10,21 +10,16 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thole.base import host, native, paths
+from thole.base import native, paths
 from thole.base.trouble import Trouble
-from thole.mpi import interface, launch, starters
-from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees, family_named, family_names
+from thole.mpi import interface, judge, launch, starters
+from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
 from thole.mpi.identify import identify, require_fabric
+from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
 from thole.mpi.launch import launcher_in
-from thole.mpi.program import PYTHON, identify_program, is_linked, unfit
-
-PRELOAD = "LD_PRELOAD"
-LIBRARIES = "LD_LIBRARY_PATH"
-LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+from thole.mpi.program import PYTHON, identify_program, is_linked
 
 JOB_KEY = "THOLE_JOB_KEY"
-WORK_FOLDERS = ("wdir", "wd", "workdir", "path")  # arguments that say where programs are
-
 # Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
 HANDED_ON = ("THOLE_", "FI_")
 
@@ -93,17 +88,12 @@ def plan(
     result.ucx = interface.ucx_path(interface.choose(mpi, through, command, dict(chosen)))
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
-    fabric = str(mpi.fabric or "")
     wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
     users = {f"THOLE_{name.upper()}" for name in wanted}  # by --option, variables or files
     for setting in mpi.settings:
-        if setting.name in users:
-            continue
-        if setting.name == mpi.family.launch.export_list or ("{fabric}" in setting.value and not fabric):
-            continue
-        folders = {"provider_dir": _provider_path(provider), "ucx_dir": result.ucx}
-        value = setting.value.format(**folders, fabric=fabric)
-        _add(result, setting.name, value, setting.reason, keep, setting.kept.format(what=setting.what))
+        value = _value(result, setting)
+        if value and setting.name not in users and setting.name != mpi.family.launch.export_list:
+            _add(result, setting.name, value, setting.reason, keep, setting.kept.format(what=setting.what))
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
     if shared_heap:
@@ -112,11 +102,35 @@ def plan(
     _add_key(result)
     _add_for_capable(result)
     _hand_on(result)
-    _judge_programs(result)
-    _judge_arguments(result)
-    _judge_settings_of_ucx(result)
-    _judge_interface(result, os.environ.get("FI_THOLE_INTERFACE") or result.chosen("INTERFACE"))
+    _judge(result)
     return result
+
+
+def _judge(result: Plan) -> None:
+    mpi, hosts = result.mpi, result.hosts
+    chosen = result.chosen("INTERFACE")
+    ignored = interface.settings_ignored() if result.ucx else []
+    if ignored:
+        result.notes.append(f"Thole reads none of {', '.join(ignored)}; `thole info options` has what it reads")
+    result.warnings += [
+        *judge.programs(mpi, result.command, hosts),
+        *judge.arguments(mpi, result.command, result.environment()),
+        *judge.devices_of_ucx(ignored, hosts, chosen),
+        *judge.network_interface(mpi, hosts, os.environ.get("FI_THOLE_INTERFACE") or chosen),
+    ]
+
+
+def _value(result: Plan, setting: Setting) -> str:
+    """What is to be set; nothing: leave it."""
+    if setting.unless and (result.hosts.several or any(name.startswith(setting.unless) for name in os.environ)):
+        return ""
+    places = {
+        "provider_dir": _provider_path(result.provider),
+        "ucx_dir": result.ucx,
+        "fabric": str(result.mpi.fabric or ""),
+        "tuning": str(result.mpi.tuning or ""),
+    }
+    return setting.value.format(**places)
 
 
 def _of_fabric() -> list[str]:
@@ -328,92 +342,3 @@ def _in_front(ours: str, theirs: str, separator: str) -> str:
     """A list of the user's stays, behind what Thole needs."""
     have = ours.split(separator)
     return separator.join(have + [part for part in theirs.split(separator) if part and part not in have])
-
-
-def _judge_programs(result: Plan) -> None:
-    """Warn of programs that the launcher will not find, or that are another MPI's. Elsewhere they may be others."""
-    way = result.mpi.launch
-    moved = any(name in WORK_FOLDERS for _, name, _ in launch.arguments(way, result.command))
-    if result.mpi.starter or result.hosts.several or moved:
-        return
-    words = [result.command[place] for place in launch.programs(way, result.command)]
-    result.warnings += filter(None, (unfit(word, result.mpi) for word in dict.fromkeys(words)))
-
-
-def _judge_arguments(result: Plan) -> None:
-    """Warn of launcher arguments, which go before the environment, that say otherwise."""
-    wanted = result.environment()
-    way = result.mpi.launch
-    _judge_pmi(result)
-    for _, name, value in launch.arguments(way, result.command):
-        if name in way.withheld and not set(wanted) <= set(value.split(",")):
-            result.warnings.append(
-                f"the argument -{name} keeps variables from the ranks, so that their messages will not go over "
-                f"Thole; leave it out, or name these too: {','.join(wanted)}"
-            )
-        follows = dict(way.beyond).get(name)
-        if follows and value.lower() not in interface.OFF:
-            result.warnings.append(f"--{name} {value}: {follows}")
-    for name in way.withheld_by:
-        if os.environ.get(name, "all") != "all":
-            result.warnings.append(
-                f"{name}={os.environ[name]} keeps variables from the ranks, so that their messages may not go "
-                "over Thole; unset it"
-            )
-    # What is needed, where the user's own value has that among more.
-    wanted.update(
-        {row.name: row.value for row in result.mpi.settings if row.name.startswith("OMPI_")}
-    )
-    what = {row.name: row.what for row in result.mpi.settings}
-    for index, argument, name in launch.arguments(way, result.command):
-        if argument not in way.pairs or index + 2 >= len(result.command):
-            continue
-        word, value = result.command[index], result.command[index + 2]
-        variable = f"OMPI_MCA_{name}" if argument in ("mca", "gmca") else name
-        if (
-            variable in wanted
-            and variable not in LISTS
-            and not agrees(variable, value, wanted[variable])
-        ):
-            other = interface.by_libfabric(result.mpi, variable, value)
-            result.warnings.append(
-                f"{word} {name} {value} goes before --through {result.mpi.through}: {other}"
-                if other
-                else f"the argument {word} {name} {value} goes before {variable}={wanted[variable]}: "
-                f"{what.get(variable, 'messages')} will not go over Thole; leave it out"
-            )
-
-
-def _judge_pmi(result: Plan) -> None:
-    """Warn where a foreign launcher is told to let ranks find each other in a way that their MPI does not know."""
-    way = result.mpi.launch
-    told = [value for _, name, value in launch.arguments(way, result.command) if name in way.pmi]
-    source = f"--{way.pmi[0]}" if told else way.pmi_by
-    value = told[-1] if told else os.environ.get(way.pmi_by or "", "")
-    if value and value != "list" and not value.startswith(result.mpi.family.pmi):
-        known = " or ".join(f"{name}*" for name in result.mpi.family.pmi)
-        result.warnings.append(
-            f"{source}={value} tells ranks of {result.mpi.family.title} nothing of each other, so that each may be "
-            f"alone; they want {known}"
-        )
-
-
-def _judge_settings_of_ucx(result: Plan) -> None:
-    """Those of the user's that mean nothing to Thole. Warn of one that was to say by which network messages go."""
-    theirs = interface.settings_ignored()
-    if not result.ucx or not theirs:
-        return
-    result.notes.append(f"Thole reads none of {', '.join(theirs)}; `thole info options` has what it reads")
-    devices = os.environ.get("UCX_NET_DEVICES", "all")
-    if devices != "all" and result.hosts.several and not result.chosen("INTERFACE"):
-        result.warnings.append(f"UCX_NET_DEVICES={devices} chooses no interface for Thole; --interface does")
-
-
-def _judge_interface(result: Plan, name: str) -> None:
-    """Warn of a network interface that is not here: ranks of this host alone need none, and so say nothing."""
-    if not name or result.hosts.several or (result.mpi.starter and not result.hosts.names) or host.has_interface(name):
-        return
-    result.warnings.append(
-        f"this host has no network interface {name} (it has {', '.join(host.interfaces())}): its ranks do without one "
-        "among themselves, and with another host they do not start; name one of these, or leave it out"
-    )

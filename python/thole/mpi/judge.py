@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `thole run` warns of, as sentences: programs, arguments and variables of the user's by which messages would not
+go over Thole, or ranks not start. Nothing is changed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from thole.base import host
+from thole.mpi import interface, launch
+from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees
+from thole.mpi.program import unfit
+
+PRELOAD = "LD_PRELOAD"
+LIBRARIES = "LD_LIBRARY_PATH"
+LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
+
+WORK_FOLDERS = ("wdir", "wd", "workdir", "path")  # arguments that say where programs are
+
+
+def programs(mpi: Mpi, command: list[str], hosts: launch.Hosts) -> Iterator[str]:
+    """Those that the launcher will not find, or that are another MPI's. Elsewhere they may be others."""
+    way = mpi.launch
+    moved = any(name in WORK_FOLDERS for _, name, _ in launch.arguments(way, command))
+    if mpi.starter or hosts.several or moved:
+        return
+    words = [command[place] for place in launch.programs(way, command)]
+    yield from filter(None, (unfit(word, mpi) for word in dict.fromkeys(words)))
+
+
+def arguments(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
+    """Of the launcher's, which go before the environment, those that say otherwise. wanted: the variables of the run."""
+    way = mpi.launch
+    yield from _pmi(mpi, command)
+    for _, name, value in launch.arguments(way, command):
+        if name in way.withheld and not set(wanted) <= set(value.split(",")):
+            yield (
+                f"the argument -{name} keeps variables from the ranks, so that their messages will not go over "
+                f"Thole; leave it out, or name these too: {','.join(wanted)}"
+            )
+        follows = dict(way.beyond).get(name)
+        if follows and value.lower() not in interface.OFF:
+            yield f"--{name} {value}: {follows}"
+    for name in way.withheld_by:
+        if os.environ.get(name, "all") != "all":
+            yield (
+                f"{name}={os.environ[name]} keeps variables from the ranks, so that their messages may not go "
+                "over Thole; unset it"
+            )
+    yield from _pairs(mpi, command, wanted)
+
+
+def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
+    """Arguments that set a variable, or a parameter of Open MPI's."""
+    # What is needed, where the user's own value has that among more.
+    needed = {**wanted, **{row.name: row.value for row in mpi.settings if row.name.startswith("OMPI_")}}
+    what = {row.name: row.what for row in mpi.settings}
+    for index, argument, name in launch.arguments(mpi.launch, command):
+        if argument not in mpi.launch.pairs or index + 2 >= len(command):
+            continue
+        word, value = command[index], command[index + 2]
+        variable = f"OMPI_MCA_{name}" if argument in ("mca", "gmca") else name
+        if variable not in needed or variable in LISTS or agrees(variable, value, needed[variable]):
+            continue
+        other = interface.by_libfabric(mpi, variable, value)
+        yield (
+            f"{word} {name} {value} goes before --through {mpi.through}: {other}"
+            if other
+            else f"the argument {word} {name} {value} goes before {variable}={needed[variable]}: "
+            f"{what.get(variable, 'messages')} will not go over Thole; leave it out"
+        )
+
+
+def _pmi(mpi: Mpi, command: list[str]) -> Iterator[str]:
+    """Where a foreign launcher is told to let ranks find each other in a way that their MPI does not know."""
+    way = mpi.launch
+    told = [value for _, name, value in launch.arguments(way, command) if name in way.pmi]
+    source = f"--{way.pmi[0]}" if told else way.pmi_by
+    value = told[-1] if told else os.environ.get(way.pmi_by or "", "")
+    if value and value != "list" and not value.startswith(mpi.family.pmi):
+        known = " or ".join(f"{name}*" for name in mpi.family.pmi)
+        yield (
+            f"{source}={value} tells ranks of {mpi.family.title} nothing of each other, so that each may be "
+            f"alone; they want {known}"
+        )
+
+
+def devices_of_ucx(theirs: Sequence[str], hosts: launch.Hosts, chosen: str) -> Iterator[str]:
+    """A setting of UCX's that was to say by which network messages go. theirs: those that mean nothing to Thole."""
+    devices = os.environ.get("UCX_NET_DEVICES", "all")
+    if theirs and devices != "all" and hosts.several and not chosen:
+        yield f"UCX_NET_DEVICES={devices} chooses no interface for Thole; --interface does"
+
+
+def network_interface(mpi: Mpi, hosts: launch.Hosts, name: str) -> Iterator[str]:
+    """One that is not here: ranks of this host alone need none, and so say nothing."""
+    if not name or hosts.several or (mpi.starter and not hosts.names) or host.has_interface(name):
+        return
+    yield (
+        f"this host has no network interface {name} (it has {', '.join(host.interfaces())}): its ranks do without one "
+        "among themselves, and with another host they do not start; name one of these, or leave it out"
+    )
