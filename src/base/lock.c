@@ -5,8 +5,9 @@
 
 enum {
 	SPINS = 64,
-	MISSES = 16, /* polls between two yields where nobody waits, and for which those who do come first: whom one waits
-		      * for may be running */
+	/* Polls between two yields where nobody waits, since the holder may be running; and for which who waits comes
+	 * first. */
+	MISSES = 16,
 };
 
 void lock_wait(struct lock *lock)

@@ -26,6 +26,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/attendance.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/thread.h"
@@ -687,10 +688,30 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 struct progress_thread {
 	pthread_t id;
 	struct thole_endpoint *endpoint;
+	struct attendance attendance; /* the program's */
+	uint32_t turns; /* of endpoint_turns, those that the thread has made */
 	int stop;
 };
 
 enum { THREAD_SLEEP_NS_MAX = 10000000 }; /* bounds how long closing waits for the thread */
+
+/* Sleep for a while if the program polls, as long as it has a core for that. */
+static bool progress_naps(struct progress_thread *thread)
+{
+	struct thole_endpoint *endpoint = thread->endpoint;
+	uint32_t polls;
+	uint64_t nap_ns;
+
+	if (endpoint->base.oversubscribed)
+		return false;
+	endpoint_lock(endpoint);
+	polls = endpoint_turns(endpoint) - thread->turns;
+	endpoint_unlock(endpoint);
+	nap_ns = attendance_nap(&thread->attendance, polls, clock_now_ns());
+	if (nap_ns > 0)
+		clock_sleep(nap_ns);
+	return nap_ns > 0;
+}
 
 static void *progress_run(void *arg)
 {
@@ -699,10 +720,15 @@ static void *progress_run(void *arg)
 
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
+		uint32_t turns;
 
+		if (progress_naps(thread))
+			continue;
 		endpoint_lock(endpoint);
+		turns = endpoint_turns(endpoint);
 		while (endpoint_progress(endpoint) > 0)
 			;
+		thread->turns += endpoint_turns(endpoint) - turns;
 		longest = endpoint_arm(endpoint);
 		endpoint_unlock(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)

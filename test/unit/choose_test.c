@@ -136,7 +136,7 @@ static void learn__what_passes_between_messages(void **state)
 	}
 }
 
-/* Who has sent many before he looks has copied all of these in: that is what the ring takes, not what the program does. */
+/* Who has sent many before he looks has copied all of these in: that is what the ring takes, and not the program. */
 static void learn__what_passes_before_the_first_of_many(void **state)
 {
 	enum { MANY = 15, COPY_IN_NS = 6000 };

@@ -32,8 +32,8 @@ enum {
 	RUN = 16,                /* of so many: the first of several bears what all have taken, */
 	RUN_LONG = 4,            /* and the first of two that are under way at once more than the second; */
 	TRIES_RUNS = 2,          /* these are tried so often */
-	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it up to so much for each that was */
-	GAP_MOST_SHARE = 8,      /* sent, and one ns for so many bytes of it; longer, it is the program's */
+	GAP_MOST_NS = 4000,      /* what passes before such a message is a part of it, up to so much for each that */
+	GAP_MOST_SHARE = 8,      /* was sent, and one ns for so many bytes; longer, it is the program's */
 	EAGER_CLASS_MIN = 14,    /* shorter messages are always eager: over 8 KiB, */
 	EAGER_CLASS_MIN_OWN = 12, /* but those to this endpoint, of which two copies are spared by one: over 2 KiB */
 };

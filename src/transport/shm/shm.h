@@ -388,8 +388,8 @@ struct shm {
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */
-	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent it, */
-	uint32_t sends;                     /* and long ones that were sent since */
+	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent */
+	uint32_t sends;                     /* it, and long ones that were sent since */
 	struct costs costs[PACES][COST_CLASSES];
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
