@@ -48,11 +48,11 @@ def _measured(command: list[str]) -> list[str]:
     return [] if outcome.failure else outcome.output.split()
 
 
-def machine_line(floor: Path, cores: list[int]) -> str:
-    """The machine in one line: what its numbers depend on."""
+def machine_line(floor: Path, cores: list[int], count: int) -> str:
+    """The machine in one line: what its numbers depend on. count: of CPUs, of which these cores are used."""
     family, model = _cpuinfo("cpu family"), _cpuinfo("model")
     said = [f"{machine.processor()} (family {family}, model {model})"]
-    said.append(f"{len(os.sched_getaffinity(0))} CPUs, {_caches(cores[0])}")
+    said.append(f"{count} CPUs, {_caches(cores[0])}")
     pair = [str(floor), *map(str, cores)]
     lines = [float(word) for _ in range(LINES) for word in (_measured(pair) if len(cores) == 2 else [])]
     if lines:

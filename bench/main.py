@@ -76,13 +76,14 @@ def check_names(options: argparse.Namespace) -> None:
 
 def compare(options: argparse.Namespace, console: Console, name: str) -> int:
     """The parts that are timed; the exit status."""
-    bench = Bench(options, console)
+    bench, count = Bench(options, console), len(os.sched_getaffinity(0))
+    facts = host.facts()
     os.sched_setaffinity(0, bench.cpus)
     bench.programs = compile_programs(bench.found, options.build, bench.results.failures)
     if options.list:
         show_list(bench, console, options.part)
         return 0
-    facts = host.facts() | {"machine": host.machine_line(bench.tool("floor"), bench.cpus)}
+    facts |= {"machine": host.machine_line(bench.tool("floor"), bench.cpus, count)}
     facts |= {"commit": host.commit(options.build), "options": host.options(SECRETS)}
     console.print(facts["machine"], markup=False)
     facts |= {mpi.family.name: mpi.label for mpi in bench.found.values()}

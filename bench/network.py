@@ -37,7 +37,10 @@ class Setting:
     mtu: int = 1500
     permille: float | None = None  # of frames that are lost; None: segmentation offload as the kernel likes
     injected: int = 0  # of 1000 frames that Thole throws away itself
-    tests: tuple[str, ...] = ("latency", "touched", "exchange", "bandwidth", "test", "allreduce", *WIDE, patterns.ALONE)
+    tests: tuple[str, ...] = (
+        *("latency", "touched", "exchange", "bandwidth", "test", "allreduce"),
+        *(*WIDE, patterns.ALONE, patterns.WIDE),
+    )
 
 
 LOSSY = ("mpich-tcp", "mpich-ucx-tcp", "openmpi5-tcp", "openmpi5-ofi-tcp", "openmpi5-ucx-tcp", "intel-tcp")

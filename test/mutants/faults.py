@@ -47,6 +47,7 @@ BURST = "src/transport/datagram/burst.c"
 UDP_SEND = "src/transport/datagram/udp_send.c"
 NATIVE = "src/transport/datagram/wire/native.c"
 NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
+ATTENDANCE = "src/base/attendance.h"
 CHOOSE = "src/transport/shm/choose.c"
 CONNECT = "src/transport/shm/connect.c"
 LIMITS = "src/base/limits.c"
@@ -1812,6 +1813,66 @@ FAULTS = [
         "a block that was kept counts for good",
         SPARE,
         "\t\tspares->bytes -= spare_length(class);\n",
+        "",
+    ),
+    Fault(
+        "who polls a lock waits for those who do not come",
+        "src/base/lock.c",
+        "\tif (missed >= MISSES && lock_try(lock))\n\t\treturn true;\n",
+        "",
+    ),
+    Fault(
+        "who polls a lock takes it before those who wait",
+        "src/base/lock.h",
+        "load_relaxed(&lock->waiting) == 0 && lock_try(lock), 1) || lock_miss",
+        "lock_try(lock), 1) || lock_miss",
+    ),
+    Fault(
+        "a thread steps in beside a program that polls",
+        ATTENDANCE,
+        "made * ATTENDANCE_GAP_NS < since_ns",
+        "made * ATTENDANCE_GAP_NS <= since_ns",
+    ),
+    Fault(
+        "a thread looks for ever as often beside a program that polls",
+        ATTENDANCE,
+        "\t\tattendance->nap_ns *= 2;\n",
+        "\t\tattendance->nap_ns *= 1;\n",
+    ),
+    Fault(
+        "a thread sleeps as long beside a program that went away and came back",
+        ATTENDANCE,
+        "\t\tattendance->nap_ns = 0;\n",
+        "\t\treturn 0;\n",
+    ),
+    Fault(
+        "reading a queue is no poll",
+        "provider/prov_cq.c",
+        "\tprov_domain_polled(cq->domain);\n",
+        "",
+    ),
+    Fault(
+        "reading a counter is no poll",
+        "provider/prov_counter.c",
+        "\tprov_domain_polled(counter->domain);\n",
+        "",
+    ),
+    Fault(
+        "what passes before the first of many is the program's",
+        CHOOSE,
+        "uint64_t sends = shm->sends > 1 ? shm->sends : 1;",
+        "uint64_t sends = 1;",
+    ),
+    Fault(
+        "what was sent before the last message counts for the next",
+        CHOOSE,
+        "\tshm->sends = 0;\n",
+        "",
+    ),
+    Fault(
+        "long messages that are sent are not counted",
+        RING,
+        "\t\tshm_of(peer->owner)->sends++;\n",
         "",
     ),
     Fault(

@@ -137,6 +137,22 @@ def test_floor__refused(tmp_path: Path) -> None:
         assert time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize(("cores", "ranks"), [(1, 0), (2, 0), (3, 3), (8, 8), (64, 16)])
+def test_wide(cores: int, ranks: int) -> None:
+    """With a core for each rank, where that is more than two; inside a node and between hosts."""
+    code = f"""
+import argparse
+import network, plans
+options = argparse.Namespace(only=None, quick=False, sizes=None)
+for made in (plans.plans(options, {cores}), network.plans(options, network.PLAIN, {cores})):
+    wide = [plan for plan in made if plan.wide]
+    print(len(made) > len(wide) > 0, sorted(set(plan.ranks for plan in wide)), len(set(plan.tests for plan in wide)))
+print([plan.wide for plan in network.plans(options, network.JUMBO, {cores})].count(True))
+"""
+    expected = f"True [{ranks}] 3" if ranks else "False [] 0"
+    assert within(BENCH, code).split("\n")[:3] == [expected, expected, "0"]
+
+
 def test_interrupt() -> None:
     """After an interrupt nothing more is measured, and what there is is reported."""
     code = """
@@ -150,6 +166,7 @@ def never(*_):
 options = argparse.Namespace(against=[], lock=None, only=None, quick=True, rounds=1, build=None, sizes=None)
 bench = comparison.Bench.__new__(comparison.Bench)
 bench.options, bench.results, bench.found, bench.programs, bench.cpus = options, comparison.Results(), {}, {}, []
+bench.every = []
 bench.commands, bench.repeated, bench.console = {}, 0, Console()
 bench.measure = interrupt
 bench.measure_hpcc = ours.perf = ours.memory = ours.crowd = never

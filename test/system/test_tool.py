@@ -63,9 +63,25 @@ def test_explain__each_mpi(mpi: InstalledMpi, thole: Tool, build: Path, tmp_path
     assert str(mpi.launcher) in done.stdout
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     for setting in mpi.mpi.family.settings:
-        value = setting.value.format(provider_dir=build / "provider", fabric=mpi.mpi.fabric)
+        value = setting.value.format(provider_dir=build / "provider", fabric=mpi.mpi.fabric, tuning=mpi.mpi.tuning)
         assert value.split(";")[0] in rows[setting.name]
     assert not mark.exists()
+
+
+@pytest.mark.about("impi")
+def test_explain__tuning_inside_a_node(mpi: InstalledMpi, thole: Tool) -> None:
+    """Intel MPI's own, where all ranks are on this host and the user has none."""
+    assert mpi.mpi.tuning is not None and mpi.mpi.tuning.is_file()
+    for words, env, expected in (
+        ((), {}, True),
+        (("-hosts", "a,b"), {}, False),
+        ((), {"I_MPI_TUNING_BIN": "/mine"}, False),
+        ((), {"I_MPI_TUNING_MODE": "auto"}, False),
+    ):
+        done = thole("run", "--explain", mpi.launcher, *words, "-n", "2", "true", env=env)
+        assert done.returncode == 0, done.stderr
+        assert (str(mpi.mpi.tuning) in done.stdout) == expected
+        assert "/mine" not in done.stdout + done.stderr
 
 
 def test_run__all_traffic_is_on_thole(mpi: InstalledMpi) -> None:

@@ -152,9 +152,34 @@ static void learn__what_passes_before_the_first_of_many(void **state)
 		ring_gap_ns = first ? MANY * COPY_IN_NS : 10;
 		copy_gap_ns = first ? MANY * 100 : 10;
 		message(&pair, PACE_CROSSED, 1000, 4000);
+		if (i < MANY) /* these are all timed */
+			assert_int_equal(shm_of(&pair.b->base)->sends, 0);
 	}
 	ring_gap_ns = copy_gap_ns = 10;
 	assert_in_range(messages(&pair, 200, PACE_CROSSED, 1000, 4000), 150, 200);
+	pair_close(&pair);
+}
+
+/* Once each, whether in pieces or asked for; short ones are not. */
+static void sends__of_long_messages_are_counted(void **state)
+{
+	static uint8_t from[LENGTH], to[LENGTH];
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	for (int i = 0; i < 3; i++) {
+		uint32_t before = shm_of(&pair.a->base)->sends;
+		struct thole_request *send, *receive;
+
+		pair.b->base.backpressure = i == 1;
+		choose_tell_all(&pair.b->base);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, i < 2 ? LENGTH : 8, 0, 0, 0, NULL, &send), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		assert_int_equal(shm_of(&pair.a->base)->sends - before, i < 2);
+	}
 	pair_close(&pair);
 }
 
@@ -711,6 +736,7 @@ int main(void)
 		cmocka_unit_test(learn__the_faster_way_by_pace),
 		cmocka_unit_test(learn__what_passes_between_messages),
 		cmocka_unit_test(learn__what_passes_before_the_first_of_many),
+		cmocka_unit_test(sends__of_long_messages_are_counted),
 		cmocka_unit_test(learn__not_of_the_first_in_a_row),
 		cmocka_unit_test(learn__of_rows_that_are_in_place_at_once),
 		cmocka_unit_test(learn__a_change_is_noticed),

@@ -104,6 +104,19 @@ static void silence__counts_and_enters_nothing(void **state)
 	assert_int_equal(fi_cntr_read(cntr), 2);
 }
 
+/* By which the domain's thread knows that it need not. */
+static void reads__are_counted_as_polls(void **state)
+{
+	struct fi_cq_tagged_entry entry;
+	uint32_t before = objects_domain(&objects)->polls;
+
+	(void)state;
+	assert_int_equal(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
+	assert_int_equal(objects_domain(&objects)->polls - before, 1);
+	assert_int_equal(fi_cntr_read(cntr), 0);
+	assert_int_equal(objects_domain(&objects)->polls - before, 2);
+}
+
 static void multi__says_when_the_buffer_is_used_up(void **state)
 {
 	struct thole_completion completion = {.operation = THOLE_OP_RECEIVE,
@@ -188,6 +201,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(entry__has_what_the_message_had, setup, teardown),
 		cmocka_unit_test_setup_teardown(silence__counts_and_enters_nothing, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(reads__are_counted_as_polls, setup, teardown),
 		cmocka_unit_test_setup_teardown(multi__says_when_the_buffer_is_used_up, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(failure__says_what_and_how_much, setup, teardown),
