@@ -310,6 +310,8 @@ class Bench:
                         step(f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}")
                         if peer.name not in self.results.failures or number == 0:
                             self.start(peer, plan)
+        if self.cpus:  # what follows is for pairs
+            os.sched_setaffinity(0, self.cpus)
 
 
 class Compared:

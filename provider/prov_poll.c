@@ -29,6 +29,7 @@ static bool prov_poll_queue_ready(struct prov_cq *cq)
 	bool ready;
 
 	prov_domain_lock(cq->domain);
+	prov_domain_polled(cq->domain);
 	if (cq->head == cq->tail)
 		prov_watch_progress(&cq->watch);
 	ready = cq->head != cq->tail;

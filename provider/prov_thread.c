@@ -10,8 +10,8 @@
 #include "prov_watch.h"
 
 struct prov_thread {
-	struct attendance attendance; /* the program's, */
-	int steps_in; /* and yet it is not left alone: who polls beside others of the job may be off its core */
+	struct attendance attendance; /* the program's; */
+	int steps_in; /* of no account where ranks share cores: who polls may have lost its own */
 	struct prov_watch watch; /* the endpoints that it progresses */
 	pthread_t thread;
 	int stop; /* it is to end */

@@ -1852,6 +1852,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "asking a set is no poll",
+        "provider/prov_poll.c",
+        "\tprov_domain_polled(cq->domain);\n",
+        "",
+    ),
+    Fault(
         "reading a counter is no poll",
         "provider/prov_counter.c",
         "\tprov_domain_polled(counter->domain);\n",

@@ -82,6 +82,8 @@ def test_explain__tuning_inside_a_node(mpi: InstalledMpi, thole: Tool) -> None:
         assert done.returncode == 0, done.stderr
         assert (str(mpi.mpi.tuning) in done.stdout) == expected
         assert "/mine" not in done.stdout + done.stderr
+    done = thole("run", "--explain", mpi.launcher, "-genv", "I_MPI_TUNING_BIN", "/mine", "-n", "2", "true")
+    assert "I_MPI_TUNING_BIN /mine goes before" not in done.stdout + done.stderr
 
 
 def test_run__all_traffic_is_on_thole(mpi: InstalledMpi) -> None:

@@ -55,6 +55,9 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
     """Arguments that set a variable, or a parameter of Open MPI's."""
     # What is needed, where the user's own value has that among more.
     needed = {**wanted, **{row.name: row.value for row in mpi.settings if row.name.startswith("OMPI_")}}
+    for row in mpi.settings:
+        if row.unless:  # it is for speed alone
+            needed.pop(row.name, None)
     what = {row.name: row.what for row in mpi.settings}
     for index, argument, name in launch.arguments(mpi.launch, command):
         if argument not in mpi.launch.pairs or index + 2 >= len(command):
