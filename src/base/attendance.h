@@ -34,7 +34,7 @@ static inline uint64_t attendance_nap(struct attendance *attendance, uint32_t po
 
 	attendance->polls = polls;
 	attendance->looked_ns = now_ns;
-	if (made * ATTENDANCE_GAP_NS < since_ns)
+	if (made == 0 || made * ATTENDANCE_GAP_NS < since_ns)
 		attendance->nap_ns = 0;
 	else if (attendance->nap_ns == 0)
 		attendance->nap_ns = ATTENDANCE_NAP_NS_MIN;

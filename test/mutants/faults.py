@@ -1830,8 +1830,8 @@ FAULTS = [
     Fault(
         "a thread steps in beside a program that polls",
         ATTENDANCE,
-        "made * ATTENDANCE_GAP_NS < since_ns",
-        "made * ATTENDANCE_GAP_NS <= since_ns",
+        "made == 0 || made * ATTENDANCE_GAP_NS < since_ns",
+        "made == 0 || made * ATTENDANCE_GAP_NS <= since_ns",
     ),
     Fault(
         "a thread looks for ever as often beside a program that polls",
@@ -1850,6 +1850,18 @@ FAULTS = [
         "provider/prov_cq.c",
         "\tprov_domain_polled(cq->domain);\n",
         "",
+    ),
+    Fault(
+        "a domain's thread never leaves the program alone",
+        "provider/prov_thread.c",
+        "if (!load_relaxed(&thread->steps_in) && prov_thread_naps(thread))",
+        "if (false && prov_thread_naps(thread))",
+    ),
+    Fault(
+        "a domain's thread leaves programs alone that share cores",
+        "provider/prov_thread.c",
+        "if (!load_relaxed(&thread->steps_in) && prov_thread_naps(thread))",
+        "if (prov_thread_naps(thread))",
     ),
     Fault(
         "asking a set is no poll",

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread of a domain that makes progress by itself: when it steps in, and when it leaves the program alone. The
+ * clock stands, and the program polls, if it does, once between two looks at it; whether the thread has stepped in
+ * shows by its being armed. */
+#include "prov_objects.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "prov_watch.h"
+
+enum { TRIES = 10000 }; /* of a millisecond: for ever, on a machine that is slow */
+
+static int polling; /* the program does */
+static struct fid_domain *own; /* that makes progress by itself */
+static struct prov_domain *domain;
+static struct prov_watch *watch; /* its thread's */
+static struct fid_ep *ep;
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	(void)clock;
+	if (load_relaxed(&polling))
+		add_relaxed(&domain->polls, 1);
+	*time = (struct timespec){.tv_sec = 1};
+	return 0;
+}
+
+static bool armed(void)
+{
+	bool is;
+
+	prov_domain_lock(domain);
+	is = watch->armed;
+	prov_domain_unlock(domain);
+	return is;
+}
+
+static void await_armed(void)
+{
+	for (int i = 0; i < TRIES && !armed(); i++)
+		usleep(1000);
+	assert_true(armed());
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	polling = 0;
+	objects_open(&objects);
+	objects.info->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	assert_int_equal(fi_domain(objects.fabric, objects.info, &own, NULL), 0);
+	domain = container_of(own, struct prov_domain, fid);
+	watch = container_of(list_first(&domain->watches), struct prov_watch, node);
+	assert_int_equal(fi_endpoint(own, objects.info, &ep, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_close(&own->fid), 0);
+	objects_close(&objects);
+	return 0;
+}
+
+/* The program looks so often that it would find what comes, and the thread is woken. */
+static void poll_and_wake(void)
+{
+	store_relaxed(&polling, 1);
+	add_relaxed(&domain->polls, 1);
+	prov_domain_lock(domain);
+	prov_watch_wake(watch);
+	prov_domain_unlock(domain);
+}
+
+static void thread__leaves_a_program_alone_that_polls(void **state)
+{
+	(void)state;
+	await_armed(); /* nobody has polled */
+	poll_and_wake();
+	usleep(50000);
+	assert_false(armed());
+	store_relaxed(&polling, 0);
+	await_armed();
+}
+
+static void thread__steps_in_where_ranks_share_cores(void **state)
+{
+	char ranks[24];
+
+	(void)state;
+	snprintf(ranks, sizeof(ranks), "%ld", sysconf(_SC_NPROCESSORS_ONLN) + 1);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(setenv("THOLE_LOCAL_RANKS", ranks, 1), 0);
+	assert_int_equal(fi_endpoint(own, objects.info, &ep, NULL), 0);
+	unsetenv("THOLE_LOCAL_RANKS");
+	await_armed();
+	poll_and_wake();
+	await_armed();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(thread__leaves_a_program_alone_that_polls, setup, teardown),
+		cmocka_unit_test_setup_teardown(thread__steps_in_where_ranks_share_cores, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
