@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The thread of a domain that makes progress by itself: when it steps in, and when it leaves the program alone. The
- * clock stands, and the program polls, if it does, once between two looks at it; whether the thread has stepped in
+ * clock stands, and the program polls, if it does, in each of the thread's naps. Whether the thread has stepped in
  * shows by its being armed. */
 #include "prov_objects.h"
 
@@ -24,10 +24,18 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
 	(void)clock;
-	if (load_relaxed(&polling))
-		add_relaxed(&domain->polls, 1);
 	*time = (struct timespec){.tv_sec = 1};
 	return 0;
+}
+
+int __real_nanosleep(const struct timespec *wanted, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	if (load_acquire(&polling)) /* partner: poll_and_wake */
+		add_relaxed(&domain->polls, 1);
+	return __real_nanosleep(wanted, left);
 }
 
 static bool armed(void)
@@ -50,7 +58,7 @@ static void await_armed(void)
 static int setup(void **state)
 {
 	(void)state;
-	polling = 0;
+	store_relaxed(&polling, 0);
 	objects_open(&objects);
 	objects.info->domain_attr->data_progress = FI_PROGRESS_AUTO;
 	assert_int_equal(fi_domain(objects.fabric, objects.info, &own, NULL), 0);
@@ -72,7 +80,7 @@ static int teardown(void **state)
 /* The program looks so often that it would find what comes, and the thread is woken. */
 static void poll_and_wake(void)
 {
-	store_relaxed(&polling, 1);
+	store_release(&polling, 1); /* partner: the thread's naps */
 	add_relaxed(&domain->polls, 1);
 	prov_domain_lock(domain);
 	prov_watch_wake(watch);
