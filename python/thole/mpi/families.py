@@ -74,9 +74,9 @@ class Family:
     last: tuple[int, ...]  # up to, but not with, here
     libraries: tuple[str, ...]  # sonames, in the order of preference
     components: tuple[str, ...]  # where libfabric support may be outside the library, below lib
-    tuning: str = field(default="", kw_only=True)  # its file by which collectives inside a node are chosen
     settings: tuple[Setting, ...]
     launch: Launch
+    tuning: str = ""  # its file by which collectives inside a node are chosen
     pmi: tuple[str, ...] = ("pmi", "cray_shasta")  # how its ranks find each other under a foreign launcher
     links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
     # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
