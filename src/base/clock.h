@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock: the one place that reads times. Pure parts get them as arguments instead. */
+/* clock: the one place that reads times, and sleeps for one. Pure parts get times as arguments instead. */
 #ifndef THOLE_BASE_CLOCK_H
 #define THOLE_BASE_CLOCK_H
 

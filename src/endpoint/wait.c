@@ -46,6 +46,7 @@ enum {
 	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	EVENTS = 32,            /* of one epoll_wait */
+	BESIDE_THREAD_NS = 50000, /* a sleep beside the progress thread */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -449,7 +450,6 @@ static void descriptor_sleep(int fd, uint64_t longest_ns)
 static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t longest = endpoint_arm(endpoint);
-	struct timespec timeout;
 
 	if (endpoint->safe && longest > THREADS_SLEEP_NS)
 		longest = THREADS_SLEEP_NS;
@@ -462,9 +462,8 @@ static void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uin
 		endpoint_lock(endpoint);
 	} else if (longest > 0) {
 		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
-		timeout = (struct timespec){.tv_nsec = 50000};
 		endpoint_unlock(endpoint);
-		nanosleep(&timeout, NULL);
+		clock_sleep(BESIDE_THREAD_NS);
 		endpoint_lock(endpoint);
 	}
 	endpoint_disarm(endpoint);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/endian.h"
 #include "base/error.h"
 #include "base/siphash.h"
@@ -87,7 +87,6 @@ static void let_go(const struct responder *responder)
 /* Returns whether the thread should go on. */
 static bool service_turn(const struct service *own)
 {
-	const struct timespec pause = {.tv_nsec = RESPONDER_PAUSE_NS};
 	struct epoll_event events[EVENTS];
 	struct list_node *node;
 	uint64_t end;
@@ -102,7 +101,7 @@ static bool service_turn(const struct service *own)
 		let_go(container_of(node, struct responder, node));
 	}
 	pthread_mutex_unlock(&lock);
-	nanosleep(&pause, NULL);
+	clock_sleep(RESPONDER_PAUSE_NS);
 	return true;
 }
 

@@ -149,14 +149,13 @@ bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns)
 /* Waits until nobody is in any region of ours. */
 static void access_close_all(struct shm *shm)
 {
-	static const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t now_ns = clock_now_ns();
 
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
 		access_close_to(container_of(node, struct shm_peer, node), now_ns);
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
 		while (!shm_access_is_left(container_of(node, struct shm_peer, node), clock_now_ns()))
-			nanosleep(&pause, NULL);
+			clock_sleep(PAUSE_NS);
 }
 
 void shm_access_region_end(struct transport_owner *owner, uint64_t key)

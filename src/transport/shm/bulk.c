@@ -61,10 +61,8 @@ static bool bulk_is_left(struct shm *shm, uint64_t now_ns)
 
 void bulk_withdraw(struct transport_owner *owner)
 {
-	static const struct timespec pause = {.tv_nsec = LEAVE_NS};
-
 	while (!bulk_is_left(shm_of(owner), clock_now_ns()))
-		nanosleep(&pause, NULL);
+		clock_sleep(LEAVE_NS);
 }
 
 void bulk_arrived(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
