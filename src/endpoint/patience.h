@@ -10,6 +10,10 @@
  * polls are answered at once, and now and then the time between two of them is taken: if it is of one who may wait,
  * that buys one more try. A poll that finds nothing reads no clock otherwise, and costs on average a small part of a
  * try.
+ *
+ * A time between two polls may be long by accident, and every success pays for the next try. So whose account is not
+ * empty is watched now and then: told that there is nothing, to see how long it is away. If it is back at once, what was
+ * paid in is not its due.
  */
 #ifndef THOLE_ENDPOINT_PATIENCE_H
 #define THOLE_ENDPOINT_PATIENCE_H
@@ -24,12 +28,17 @@ enum {
 	PATIENCE_MAX = 512,         /* polls in the account: those of some waits of 20 us */
 	PATIENCE_REST_MIN = 32,     /* polls between two times that are taken: after a success, */
 	PATIENCE_REST_MAX = 256,    /* and after many tries in vain: an average poll pays for the 256th part of one */
+	PATIENCE_TRUST_MIN = 2,     /* tries between two times that the caller is watched, at first, */
+	PATIENCE_TRUST_MAX = 64,    /* and after it was away for long whenever it was watched */
 };
 
 struct patience {
 	uint32_t account; /* polls that may be made */
 	uint32_t rest;    /* polls that are still answered at once, where it is empty; then the time is taken, */
 	uint32_t rests;   /* for so many after the next try in vain */
+	uint32_t trust;   /* tries that are still made before the caller is watched, */
+	uint32_t trusts;  /* and so many after it was found to be away */
+	bool watched;     /* it was told only to see how long it is away */
 	uint64_t told_ns; /* when the caller was last told that there is nothing; 0: that was not timed */
 };
 
@@ -42,18 +51,37 @@ static inline bool patience_rests(struct patience *patience)
 	return true;
 }
 
+/* Whether one more of the tries that the account pays for may be made. If not, the caller is watched. */
+static inline bool patience_trusts(struct patience *patience)
+{
+	if (patience->watched) { /* it was away, else there would be no account any more */
+		patience->watched = false;
+		patience->trusts = patience->trusts < PATIENCE_TRUST_MAX ? 2 * patience->trusts : PATIENCE_TRUST_MAX;
+		patience->trust = patience->trusts;
+	}
+	patience->watched = patience->trust == 0;
+	patience->trust -= patience->trust > 0;
+	return !patience->watched;
+}
+
 /* How many polls to make now, at most `polls`; 0: tell the caller. Either way patience_told or patience_paid
  * follows. */
 static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
 	uint64_t away_ns = now_ns - patience->told_ns;
+	bool back = away_ns < PATIENCE_AWAY_NS;
 
 	if (patience->told_ns == 0)
 		return 0; /* this is the first of two polls that are timed */
-	if (patience->account > 0)
-		return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;
-	if (away_ns >= PATIENCE_AWAY_NS && away_ns < PATIENCE_WAITING_NS)
+	if (patience->account > 0 && !(back && patience->watched)) {
+		if (away_ns >= PATIENCE_WAITING_NS || !patience_trusts(patience))
+			return 0;
+		return polls < patience->account ? polls : patience->account;
+	}
+	if (patience->account == 0 && !back && away_ns < PATIENCE_WAITING_NS)
 		return polls;
+	patience->account = 0;
+	patience->watched = false;
 	patience->rest = PATIENCE_REST_MAX;
 	patience->told_ns = 0;
 	return 0;
@@ -79,6 +107,10 @@ static inline void patience_paid(struct patience *patience, uint64_t now_ns, uin
 {
 	uint32_t left = patience->account > polls ? patience->account - polls : 0;
 
+	if (patience->account == 0) {
+		patience->trusts = PATIENCE_TRUST_MIN;
+		patience->trust = PATIENCE_TRUST_MIN;
+	}
 	patience->account = left + PATIENCE_GAIN < PATIENCE_MAX ? left + PATIENCE_GAIN : PATIENCE_MAX;
 	patience->rest = 0;
 	patience->rests = PATIENCE_REST_MIN;

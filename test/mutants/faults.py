@@ -1223,8 +1223,20 @@ FAULTS = [
     Fault(
         "who computes is polled again for",
         PATIENCE,
-        "return away_ns >= PATIENCE_WAITING_NS ? 0 : polls < patience->account ? polls : patience->account;",
-        "return polls < patience->account ? polls : patience->account;",
+        "if (away_ns >= PATIENCE_WAITING_NS || !patience_trusts(patience))",
+        "if (!patience_trusts(patience))",
+    ),
+    Fault(
+        "who was away once is polled again for as long as something comes",
+        PATIENCE,
+        "patience->watched = patience->trust == 0;",
+        "patience->watched = false;",
+    ),
+    Fault(
+        "who is away each time is watched as often as ever",
+        PATIENCE,
+        "patience->trusts < PATIENCE_TRUST_MAX ? 2 * patience->trusts : PATIENCE_TRUST_MAX;",
+        "PATIENCE_TRUST_MIN;",
     ),
     Fault(
         "a thread that computed has lost its core",

@@ -143,7 +143,8 @@ static bool looks_again(struct thole_endpoint *endpoint, struct transport_peer *
 		uint32_t before = outer->idle;
 
 		peer->core_shared = here;
-		outer->patience = (struct patience){.account = PATIENCE_MAX, .told_ns = clock_now_ns()};
+		outer->patience = (struct patience){
+			.account = PATIENCE_MAX, .trust = PATIENCE_TRUST_MAX, .told_ns = clock_now_ns()};
 		assert_int_equal(thole_progress(endpoint), 0);
 		/* A maintenance finds out by itself that it is this very process, which counts as elsewhere. */
 		if (peer->core_shared == here && outer->idle > before + 1)
