@@ -51,6 +51,17 @@ static inline bool patience_rests(struct patience *patience)
 	return true;
 }
 
+/* The next polls, at most so many, are answered at once, without asking: how many of them. */
+static inline uint32_t patience_rest(struct patience *patience, uint32_t polls)
+{
+	if (patience->account > 0)
+		return 0;
+	if (polls > patience->rest)
+		polls = patience->rest;
+	patience->rest -= polls;
+	return polls;
+}
+
 /* Whether one more of the tries that the account pays for may be made. If not, the caller is watched. */
 static inline bool patience_trusts(struct patience *patience)
 {

@@ -503,6 +503,20 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 	return n;
 }
 
+/* How many of the next polls that find nothing are to be counted, and no more: until the clock is read again. Whether
+ * cores are shared may change meanwhile, and is seen then. */
+static uint32_t endpoint_plain(struct thole_endpoint *endpoint)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	uint32_t in_row = MAINTAIN_POLL - 1 - whole->idle % MAINTAIN_POLL;
+	uint32_t at_all = ABSENCE_POLLS - 1 - whole->idle_calls % ABSENCE_POLLS;
+
+	if (endpoint->base.options.yield == OPTION_YIELD_ALWAYS || endpoint_shares(endpoint) ||
+	    contention_sleeps(&whole->contention))
+		return 0;
+	return patience_rest(&whole->patience, in_row < at_all ? in_row : at_all);
+}
+
 /* A poll for a caller outside, which perhaps waits in a loop of its own, has found nothing. */
 __attribute__((noinline)) static int endpoint_found_nothing(struct thole_endpoint *endpoint)
 {
@@ -517,14 +531,23 @@ __attribute__((noinline)) static int endpoint_found_nothing(struct thole_endpoin
 		return 0;
 	if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)
 		return endpoint_poll_again(endpoint, (uint32_t)most);
+	endpoint_of(endpoint)->plain = endpoint_plain(endpoint);
 	return 0;
 }
 
-/* Inlined with nothing in it that calls for registers to be saved in each poll. */
+/* Inlined with nothing in it that calls for registers to be saved in each poll. What comes is seen half a poll late on
+ * average, so one that finds nothing is short. */
 static inline int endpoint_progress_outside(struct thole_endpoint *endpoint)
 {
+	struct endpoint *whole = endpoint_of(endpoint);
 	int n = endpoint_poll(endpoint);
 
+	if (n == 0 && whole->plain > 0) {
+		whole->plain--;
+		whole->idle++;
+		whole->idle_calls++;
+		return 0;
+	}
 	if (n == 0 && !endpoint->base.simulated)
 		n = endpoint_found_nothing(endpoint);
 	if (n > 0)
