@@ -360,14 +360,19 @@ static unsigned poll_all(struct nic_completion *completions, unsigned max)
 }
 
 /* Until it is freed; what comes meanwhile is of no interest. */
-static void queue_end(struct nic_queue *queue)
+static void queue_stopped(struct nic_queue *queue)
 {
 	struct nic_completion completion;
 
-	nic->calls->queue_stop(queue);
 	while (nic->calls->poll(nic, &completion, 1) == 0 || completion.operation != NIC_STOPPED)
 		;
 	nic->calls->queue_free(queue);
+}
+
+static void queue_end(struct nic_queue *queue)
+{
+	nic->calls->queue_stop(queue);
+	queue_stopped(queue);
 }
 
 static unsigned receives_post(uint64_t first, unsigned count)
@@ -742,6 +747,28 @@ static void test_tie__stopped(void **state)
 	nic->calls->queue_free(queue);
 }
 
+/* Who waits for the kernel holds up nobody: another queue stops meanwhile. */
+static void test_tie__stopped_beside(void **state)
+{
+	struct nic_queue *asking = queue_tying(true), *other;
+	struct nic_completion completion = {0};
+	struct nic_name name;
+
+	(void)state;
+	cm_say(RDMA_CM_EVENT_ROUTE_RESOLVED, cm.id);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 0);
+	other = queue_new(4, &name);
+	nic->calls->queue_stop(asking);
+	nic->calls->queue_stop(other);
+	for (int i = 0; i < 100 && completion.operation != NIC_STOPPED; i++)
+		(void)nic->calls->poll(nic, &completion, 1);
+	assert_int_equal(completion.operation, NIC_STOPPED);
+	assert_int_equal(completion.queue, 4);
+	nic->calls->queue_free(other);
+	cm_say(RDMA_CM_EVENT_REJECTED, cm.id);
+	queue_stopped(asking);
+}
+
 /* What reads write to is what peers may write, for such an adapter; and no more than that. */
 static void test_sinks(void **state)
 {
@@ -791,7 +818,7 @@ int main(void)
 		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
-		IWARP(test_tie__stopped), IWARP(test_tie__removed),
+		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -576,7 +576,8 @@ static void queues_tell(struct nic_verbs *verbs)
 }
 
 /* The completion queue is empty: go on with the first queue that stops. Its last completions need room for all of its
- * works, so they come as there is some. */
+ * works, so they come as there is some. One that waits for its adapter, or for seconds for the kernel, lets others go
+ * first. */
 static void queue_end(struct nic_verbs *verbs)
 {
 	struct nic_queue *queue = container_of(list_first(&verbs->stopping), struct nic_queue, node);
@@ -584,8 +585,11 @@ static void queue_end(struct nic_verbs *verbs)
 	works_end(queue);
 	if (queue->pair) {
 		events_read(verbs);
-		if (!queue_is_flushed(queue, clock_now_ns()))
+		if (!queue_is_flushed(queue, clock_now_ns())) {
+			list_remove(&queue->node);
+			list_push_back(&verbs->stopping, &queue->node);
 			return;
+		}
 		iwarp_tie_free(queue->tie); /* it holds the pair */
 		queue->tie = NULL;
 		if (!qp_destroy(&verbs->context, queue->pair))
