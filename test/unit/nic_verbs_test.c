@@ -605,6 +605,50 @@ static void test_pair_stays(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_GONE);
 }
 
+/* A work of a queue has ended, by whose like the completion queue is never empty. Returns whether this is what is told
+ * of another one. */
+static bool busy_poll(struct nic_queue *busy, unsigned number, enum nic_operation wanted)
+{
+	struct nic_work work = {.operation = NIC_SEND, .id = 7};
+	struct nic_completion completion;
+
+	assert_int_equal(nic->calls->post(busy, &work), 0);
+	fake.wc_first = 0;
+	fake.wc_count = 1;
+	fake.wc[0] = (struct ibv_wc){.wr_id = fake.sent[(fake.sent_count - 1) % LIST].wr_id};
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	if (completion.queue != number)
+		return false;
+	assert_int_equal(completion.operation, wanted);
+	return true;
+}
+
+/* Where there are always completions of others, it is told all the same that a queue has failed, behind as many as may
+ * have been there before, and it stops. */
+static void test_never_empty(void **state)
+{
+	struct nic_queue *busy = queue_connected(3), *queue = queue_connected(4);
+	unsigned most = RECEIVES + 4 * WORKS, polls = 0;
+
+	(void)state;
+	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = IBV_EVENT_QP_FATAL,
+								   .element.qp = &fake.pairs[2]};
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	while (!busy_poll(busy, 4, NIC_BROKEN))
+		assert_in_range(++polls, 0, 2 * most);
+	assert_in_range(polls, most - 1, 2 * most);
+	while (nic->calls->poll(nic, &(struct nic_completion){0}, 1) > 0)
+		;
+	nic->calls->queue_stop(queue);
+	usleep(30000); /* the adapter need not say more */
+	for (polls = 0; !busy_poll(busy, 4, NIC_STOPPED);)
+		assert_in_range(++polls, 0, 4 * most);
+	nic->calls->queue_free(queue);
+	while (nic->calls->poll(nic, &(struct nic_completion){0}, 1) > 0)
+		;
+	queue_end(busy);
+}
+
 /* What is queued is bounded, and that the device is gone is never lost. */
 static void test_events_flood(void **state)
 {
@@ -819,6 +863,7 @@ int main(void)
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),
+		CASE(test_never_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

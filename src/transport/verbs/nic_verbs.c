@@ -79,6 +79,8 @@ struct nic_verbs {
 	uint32_t receive_free_count;
 	struct nic_completion *to;  /* where the next completion goes, */
 	struct nic_completion *to_end; /* before this */
+	uint32_t came;              /* since something was due that waits for all completions before it */
+	uint32_t entries;           /* of the completion queue: more were not there */
 	/* those that nobody has asked for: first..end */
 	struct nic_completion ready[2 * BATCH];
 	unsigned ready_first, ready_end;
@@ -116,6 +118,7 @@ static void queue_tell(struct nic_queue *queue, enum queue_state state)
 {
 	queue->state = (uint8_t)state;
 	queue->news = true;
+	queue->verbs->came = 0;
 	if (list_empty(&queue->untold))
 		list_push_back(&queue->verbs->untold, &queue->untold);
 }
@@ -595,6 +598,7 @@ static void queue_end(struct nic_verbs *verbs)
 		if (!qp_destroy(&verbs->context, queue->pair))
 			nic_verbs_lose(verbs); /* in the error state, as far as one can tell */
 		queue->pair = NULL;
+		verbs->came = 0;
 		return; /* what it has left in the completion queue comes first */
 	}
 	for (uint32_t i = queue->ended; i != queue->posted; i++) {
@@ -617,6 +621,17 @@ static bool nic_verbs_is_due(const struct nic_verbs *verbs)
 {
 	return !list_empty(&verbs->stopping) || !list_empty(&verbs->untold) ||
 	       (verbs->context.iwarp && iwarp_is_due(verbs->context.iwarp));
+}
+
+/* Whether it is its turn after so many completions: those were all, or the ones that were there before it. Else it
+ * would wait for ever where others come faster than they are taken. */
+static bool nic_verbs_turns(struct nic_verbs *verbs, unsigned completions)
+{
+	verbs->came += completions;
+	if (completions > 0 && verbs->came < verbs->entries)
+		return false;
+	verbs->came = 0;
+	return true;
 }
 
 /* What nobody has asked for yet, and what is due where there are no completions. */
@@ -645,13 +660,18 @@ __attribute__((noinline)) static unsigned nic_verbs_poll_rest(struct nic_verbs *
 static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completions, unsigned max)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
+	unsigned n = 0;
 
 	if (verbs->ready_first == verbs->ready_end) {
+		unsigned taken;
+
 		verbs->to = completions;
-		if (completions_take(verbs, max) > 0 || !nic_verbs_is_due(verbs))
-			return (unsigned)(verbs->to - completions);
+		taken = completions_take(verbs, max);
+		n = (unsigned)(verbs->to - completions);
+		if (!nic_verbs_is_due(verbs) || !nic_verbs_turns(verbs, taken))
+			return n;
 	}
-	return nic_verbs_poll_rest(verbs, completions, max);
+	return n + nic_verbs_poll_rest(verbs, completions + n, max - n);
 }
 
 static bool nic_verbs_arm(struct nic *nic)
@@ -755,6 +775,7 @@ int nic_verbs_open(const struct port *port, struct nic **nic_p)
 	}
 	verbs->nic.calls = &nic_verbs_calls;
 	verbs->nic.limits = verbs->context.port.limits;
+	verbs->entries = verbs->nic.limits.receives + verbs->nic.limits.queues * verbs->nic.limits.works;
 	memcpy(verbs->nic.device, port->device, sizeof(verbs->nic.device));
 	verbs->nic.fd = verbs->context.fd;
 	*nic_p = &verbs->nic;
