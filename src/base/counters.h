@@ -98,7 +98,7 @@
 	ROW(VERBS_PUTS, "verbs_puts", "puts that adapters did without the peer's process") \
 	ROW(VERBS_GETS, "verbs_gets", "gets that adapters did without the peer's process") \
 	ROW(VERBS_OVER, "verbs_over", "times records to a peer went over from its queue pair to the network") \
-	ROW(QUEUES_BROKEN, "queues_broken", "queue pairs that failed") \
+	ROW(QUEUES_BROKEN, "queues_broken", "queue pairs that failed, to peers that go on") \
 	ROW(RTT_NS, "rtt_ns", "round trip to the peer heard of last, smoothed, in ns") \
 	ROW(LINK_FALLBACKS, "link_fallbacks", "times a peer's frames had to take another link") \
 	ROW(FRAME_SHRINKS, "frame_shrinks", "times frames to a peer were made shorter for its path") \

@@ -784,10 +784,10 @@ static void test_backpressure(void **state)
 }
 
 /* Two processes with connections beside their adapters, and records of 0 to 1 by the queue. */
-static void begin_beside_by(enum choose_way way)
+static void begin_beside_of(const char *model, enum choose_way way)
 {
 	beside = true;
-	begin("ib-ddr", 2, way, QUEUES);
+	begin(model, 2, way, QUEUES);
 	beside = false;
 	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
 			 0);
@@ -798,6 +798,11 @@ static void begin_beside_by(enum choose_way way)
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 0);
 	message_within(0, 1, 100, MILLISECOND);
 	assert_int_equal(counter(0, COUNTER_VERBS_MESSAGES), 1);
+}
+
+static void begin_beside_by(enum choose_way way)
+{
+	begin_beside_of("ib-ddr", way);
 }
 
 static void begin_beside(void)
@@ -935,6 +940,36 @@ static void test_death(void **state)
 	assert_int_equal(bench.failed, 1);
 	assert_int_equal(bench.process[0]->endpoint->base.queues, 0);
 	bench.failed = 0;
+	end();
+}
+
+/* Where the ends of a queue see each other's, that of who closes has not failed, though his word of it comes later; that
+ * of who lives has. */
+static void test_end_seen(void **state)
+{
+	struct transport_peer *peer;
+
+	(void)state;
+	begin_beside_of("iwarp", CHOOSE_PIPELINE);
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	pair_break(pair_between(1, 0));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	message_within(0, 1, 100, 100 * MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 1);
+	peer = pair_between(0, 1)->peer;
+	world_run(&bench.world, bench.world.now_ns + SECOND); /* it is told that it was handled */
+	bench.network.conditions.latency_ns = 5 * MILLISECOND;
+	process_close(bench.process[1]);
+	for (int i = 0; i < 20; i++) {
+		process_wake(bench.process[0], bench.world.now_ns);
+		world_run(&bench.world, bench.world.now_ns + MILLISECOND / 10);
+	}
+	assert_null(pair_of(peer)->queue); /* it is seen */
+	assert_false(peer->gone);
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	assert_true(peer->gone);
+	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 1);
 	end();
 }
 
@@ -1694,6 +1729,7 @@ int main(void)
 		cmocka_unit_test(test_sender_leaves),
 		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),
+		cmocka_unit_test(test_end_seen),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_short_records),
 		cmocka_unit_test(test_lost),

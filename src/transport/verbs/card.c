@@ -353,23 +353,24 @@ static void card_received(struct card *card, struct pair *pair, const struct nic
 	card_receive(card, index);
 }
 
-/* One that never was open has only not been connected. */
-static void card_queue_fails(struct card *card, struct pair *pair)
+/* One that never was open has only not been connected. Where the ends see each other's, that of a peer that closes ends
+ * as one that breaks, and the word of its closing may come later. */
+static void card_queue_fails(struct pair *pair)
 {
 	if (pair->state == PAIR_STOPPING)
 		return;
 	if (pair->state == PAIR_OPEN)
-		transport_count(card->owner, COUNTER_QUEUES_BROKEN);
+		pair->failed = true;
 	pair_break(pair);
 }
 
 /* What is not said of a work. */
-static void card_queue_says(struct card *card, struct pair *pair, enum nic_operation what)
+static void card_queue_says(struct pair *pair, enum nic_operation what)
 {
 	if (what == NIC_CONNECTED)
 		pair_tied(pair);
 	else if (what == NIC_BROKEN)
-		card_queue_fails(card, pair);
+		card_queue_fails(pair);
 	else
 		pair_stopped(pair);
 }
@@ -387,7 +388,7 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 		return;
 	card_attend(pair);
 	if (completion->operation >= NIC_CONNECTED) {
-		card_queue_says(card, pair, completion->operation);
+		card_queue_says(pair, completion->operation);
 		return;
 	}
 	pair_work_ended(pair, completion->id);
@@ -408,7 +409,7 @@ static void card_completed(struct card *card, const struct nic_completion *compl
 		break;
 	}
 	if (completion->status)
-		card_queue_fails(card, pair);
+		card_queue_fails(pair);
 }
 
 static void card_time(struct card *card)

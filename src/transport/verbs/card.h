@@ -200,6 +200,7 @@ struct pair {
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
 	bool dead;                  /* disconnected; its memory goes when its queue has stopped */
 	bool told;                  /* the upcall connected was made */
+	bool failed;                /* a queue has, and nothing says yet whether the peer lives */
 	bool ending;                /* the peer's endpoint closes, with ended_at records sent */
 	struct nic_queue *queue;    /* NULL: none */
 	struct nic_name name;       /* its */
@@ -469,6 +470,8 @@ void pair_want(struct pair *pair);
 void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t length);
 /* Something was wrong with the queue: it is stopped, and made anew if it is needed. */
 void pair_break(struct pair *pair);
+/* Its peer lives: a queue that has failed was broken. */
+void pair_count_broken(struct pair *pair);
 /* It is of no use: stopped, and not made anew until it is wanted again. */
 void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);

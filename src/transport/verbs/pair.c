@@ -86,11 +86,19 @@ void pair_count(struct pair *pair)
 	pair->counted = counted;
 }
 
+void pair_count_broken(struct pair *pair)
+{
+	if (pair->failed)
+		transport_count(pair->card->owner, COUNTER_QUEUES_BROKEN);
+	pair->failed = false;
+}
+
 void pair_proved(struct pair *pair)
 {
 	struct card *card = pair->card;
 	bool first = !pair->told;
 
+	pair_count_broken(pair);
 	pair->state = PAIR_OPEN;
 	pair->open_ns = card->now_ns;
 	pair->say_ns = UINT64_MAX;

@@ -175,6 +175,7 @@ static void over_begin(struct pair *pair)
 		return;
 	if (pair->way == WAY_QUEUE)
 		transport_count(pair->card->owner, COUNTER_VERBS_OVER);
+	pair_count_broken(pair);
 	way_set(pair, WAY_OVER);
 	way_put_off(pair);
 	pair->over_told = false;
