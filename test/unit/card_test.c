@@ -943,8 +943,8 @@ static void test_death(void **state)
 	end();
 }
 
-/* Where the ends of a queue see each other's, that of who closes has not failed, though his word of it comes later; that
- * of who lives has. */
+/* Where the ends of a queue see each other's, that of who closes has not failed, though his word of it comes later;
+ * that of who lives has. */
 static void test_end_seen(void **state)
 {
 	struct transport_peer *peer;
@@ -970,6 +970,45 @@ static void test_end_seen(void **state)
 	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
 	assert_true(peer->gone);
 	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 1);
+	end();
+}
+
+/* Who has asked has it open as soon as the adapters are connected. That the other end gives up waiting, who has heard
+ * nothing by it, breaks none. */
+static void test_given_up(void **state)
+{
+	uint32_t asker = 2;
+
+	(void)state;
+	beside = true;
+	begin("iwarp", 2, CHOOSE_PIPELINE, QUEUES);
+	beside = false;
+	(void)handle_of(1, 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
+			 0);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	for (int i = 0; i < 10000 && asker == 2; i++) {
+		wake();
+		world_run(&bench.world, bench.world.now_ns + MICROSECOND / 4);
+		for (uint32_t j = 0; j < 2; j++)
+			if (pair_between(j, 1 - j) && pair_between(j, 1 - j)->state == PAIR_OPEN)
+				asker = j;
+	}
+	assert_in_range(asker, 0, 1);
+	assert_false(pair_between(asker, 1 - asker)->proven);
+	assert_int_equal(pair_between(1 - asker, asker)->state, PAIR_ASKING);
+	pair_give_up(pair_between(1 - asker, asker));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	message(0, 1, 0, 100);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	message(0, 1, 0, 100);
+	message(1, 0, 0, 100);
+	assert_true(pair_between(asker, 1 - asker)->proven);
+	assert_true(counter(asker, COUNTER_QUEUES_MADE) > 1);
+	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN) + counter(1, COUNTER_QUEUES_BROKEN), 0);
 	end();
 }
 
@@ -1730,6 +1769,7 @@ int main(void)
 		cmocka_unit_test(test_by_queue),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_end_seen),
+		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_short_records),
 		cmocka_unit_test(test_lost),
