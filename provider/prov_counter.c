@@ -36,17 +36,23 @@ static void prov_counter_progress(struct prov_counter *counter)
 static uint64_t prov_counter_read(struct fid_cntr *fid)
 {
 	struct prov_counter *counter = prov_counter_of(fid);
+	uint64_t value;
 
 	prov_counter_progress(counter);
-	return load_acquire(&counter->value); /* partner: prov_counter_add */
+	value = load_acquire(&counter->value); /* partner: prov_counter_add */
+	store_relaxed(&counter->value_read, value);
+	return value;
 }
 
 static uint64_t prov_counter_readerr(struct fid_cntr *fid)
 {
 	struct prov_counter *counter = prov_counter_of(fid);
+	uint64_t errors;
 
 	prov_counter_progress(counter);
-	return load_acquire(&counter->errors); /* partner: prov_counter_add */
+	errors = load_acquire(&counter->errors); /* partner: prov_counter_add */
+	store_relaxed(&counter->errors_read, errors);
+	return errors;
 }
 
 static void prov_counter_wake(struct prov_counter *counter)
@@ -122,12 +128,25 @@ static int prov_counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeo
 	}
 }
 
+/* Whether it has counted what the program has not read. Who does not ask for errors is told once of each. */
+static bool prov_counter_has_news(struct prov_counter *counter)
+{
+	uint64_t errors = load_relaxed(&counter->errors);
+	bool news = load_relaxed(&counter->value) != load_relaxed(&counter->value_read) ||
+		    errors != load_relaxed(&counter->errors_read);
+
+	store_relaxed(&counter->errors_read, errors);
+	return news;
+}
+
 int prov_counter_trywait(struct prov_counter *counter)
 {
 	int error;
 
 	prov_domain_lock(counter->domain);
 	error = prov_watch_arm(&counter->watch);
+	if (!error && prov_counter_has_news(counter))
+		error = -FI_EAGAIN;
 	prov_domain_unlock(counter->domain);
 	return error;
 }

@@ -18,6 +18,8 @@ struct prov_counter {
 	struct prov_domain *domain;
 	uint64_t value;            /* operations, or bytes, that have ended well; atomic */
 	uint64_t errors;           /* operations that have not; atomic */
+	uint64_t value_read;       /* what the program was told last of value, */
+	uint64_t errors_read;      /* and of errors; both atomic */
 	bool bytes;                /* count bytes instead of operations */
 	enum fi_wait_obj wait_obj; /* how programs may wait */
 	struct prov_watch watch;   /* the endpoints that it counts for */
@@ -29,7 +31,7 @@ int prov_counter_open(struct fid_domain *domain, struct fi_cntr_attr *attr, stru
 /* An operation has ended. With the domain's lock. */
 void prov_counter_add(struct prov_counter *counter, const struct thole_completion *completion);
 
-/* 0: its descriptor may be polled; -FI_EAGAIN: there is something already. Takes the lock. */
+/* 0: its descriptor may be polled; -FI_EAGAIN: there is something that was not read. Takes the lock. */
 int prov_counter_trywait(struct prov_counter *counter);
 
 #endif /* PROV_COUNTER_H */

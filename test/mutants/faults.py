@@ -2824,6 +2824,12 @@ FAULTS = [
         "add_acquire_release(&counter->value, 1);",
     ),
     Fault(
+        "a program may sleep on a counter that has counted",
+        "provider/prov_counter.c",
+        "if (!error && prov_counter_has_news(counter))",
+        "if (prov_counter_has_news(counter) && false)",
+    ),
+    Fault(
         "a queue's error overtakes entries",
         "provider/prov_cq.c",
         "if (cq->head != cq->tail && cq->slots[cq->head & cq->mask].error) {\n"

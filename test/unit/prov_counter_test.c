@@ -67,6 +67,31 @@ static void wait__ends_as_it_should(void **state)
 	assert_int_equal(fi_close(&counter->fid.fid), 0);
 }
 
+/* A program that reads, and only then gets ready to sleep, would sleep on what was counted in between. */
+static void trywait__looks_at_what_was_not_read(void **state)
+{
+	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_FD);
+	struct thole_completion well = {.length = 100}, badly = {.status = THOLE_ERR_PEER};
+
+	(void)state;
+	assert_int_equal(fi_cntr_read(&counter->fid), 0);
+	assert_int_equal(prov_counter_trywait(counter), 0);
+	prov_counter_add(counter, &well);
+	assert_int_equal(prov_counter_trywait(counter), -FI_EAGAIN);
+	assert_int_equal(fi_cntr_read(&counter->fid), 1);
+	assert_int_equal(prov_counter_trywait(counter), 0);
+	prov_counter_add(counter, &badly);
+	assert_int_equal(fi_cntr_read(&counter->fid), 1);
+	assert_int_equal(prov_counter_trywait(counter), -FI_EAGAIN);
+	assert_int_equal(fi_cntr_readerr(&counter->fid), 1);
+	assert_int_equal(prov_counter_trywait(counter), 0);
+	prov_counter_add(counter, &badly);
+	assert_int_equal(prov_counter_trywait(counter), -FI_EAGAIN);
+	assert_int_equal(fi_cntr_read(&counter->fid), 1);
+	assert_int_equal(prov_counter_trywait(counter), 0); /* who does not ask for errors is told once */
+	assert_int_equal(fi_close(&counter->fid.fid), 0);
+}
+
 static void close__waits_for_its_users(void **state)
 {
 	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_NONE);
@@ -85,6 +110,7 @@ int main(void)
 		cmocka_unit_test(counter__counts_ends),
 		cmocka_unit_test(counter__counts_bytes),
 		cmocka_unit_test(wait__ends_as_it_should),
+		cmocka_unit_test(trywait__looks_at_what_was_not_read),
 		cmocka_unit_test(close__waits_for_its_users),
 	};
 
