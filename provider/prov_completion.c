@@ -40,16 +40,17 @@ static inline void prov_completion_entry_push(struct prov_endpoint *endpoint, co
 	prov_watch_note(&cq->watch);
 }
 
-/* Operations that the user gave no context for are reported with the endpoint's; if that has none
- * either, then only to the counter and the log, because MPIs take a context for a request of theirs
- * without looking. */
+/* Operations whose success nobody would see, and that the user gave no context for, are reported with the endpoint's;
+ * if that has none either, then only to the counter and the log, because MPIs take a context for a request of theirs
+ * without looking. For all others somebody may be waiting. */
 static void prov_completion_error_push(struct prov_endpoint *endpoint, const struct prov_sink *sink,
 				       const struct thole_completion *completion, void *context)
 {
 	struct fi_cq_err_entry error = {0};
 	size_t excess = completion->message_length - completion->length;
+	bool silent = completion->flags & (PROV_SILENT | THOLE_QUIET);
 
-	error.op_context = context ? context : endpoint->fid.fid.context;
+	error.op_context = context || !silent ? context : endpoint->fid.fid.context;
 	error.flags = sink->flags | (completion->flags & THOLE_IMM ? sink->imm_flag : 0);
 	if (completion->flags & THOLE_MULTI_END)
 		error.flags |= FI_MULTI_RECV;
@@ -60,7 +61,7 @@ static void prov_completion_error_push(struct prov_endpoint *endpoint, const str
 	error.olen = completion->status == THOLE_ERR_TRUNCATED ? excess : 0;
 	error.err = prov_error_entry(endpoint->caps, completion->status);
 	error.prov_errno = completion->status;
-	if (sink->cq && error.op_context)
+	if (sink->cq && (error.op_context || !silent))
 		prov_cq_push_error(sink->cq, &error);
 	else
 		PROV_WARN(FI_LOG_EP_DATA, "an operation without a context has failed: %s",

@@ -2892,10 +2892,16 @@ FAULTS = [
         "if (!bytes)",
     ),
     Fault(
-        "a failure without a context is entered",
+        "a silent failure without a context is entered",
         "provider/prov_completion.c",
-        "if (sink->cq && error.op_context)",
+        "if (sink->cq && (error.op_context || !silent))",
         "if (sink->cq)",
+    ),
+    Fault(
+        "a failure without a context is entered nowhere",
+        "provider/prov_completion.c",
+        "if (sink->cq && (error.op_context || !silent))",
+        "if (sink->cq && error.op_context)",
     ),
     Fault(
         "peers' reads are counted as writes",

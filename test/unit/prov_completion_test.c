@@ -157,19 +157,38 @@ static void failure__says_what_and_how_much(void **state)
 	assert_true(error.err == FI_ECANCELED && error.olen == 0);
 }
 
-/* MPIs take a context for a request of theirs without looking. */
+/* MPIs take a context for a request of theirs without looking, and give none with what makes no entry. */
 static void failure__without_a_context_is_the_endpoints(void **state)
 {
+	static const unsigned silent[] = {PROV_SILENT, THOLE_QUIET};
 	struct thole_completion completion = {.operation = THOLE_OP_PUT, .status = THOLE_ERR_PEER};
 	struct fi_cq_err_entry error = {0};
 
 	(void)state;
-	prov_completion_take(&endpoint, &completion);
-	assert_int_equal(fi_cq_readerr(cq, &error, 0), -FI_EAGAIN);
-	endpoint.fid.fid.context = &error;
+	for (int i = 0; i < 2; i++) {
+		completion.flags = silent[i];
+		endpoint.fid.fid.context = NULL;
+		prov_completion_take(&endpoint, &completion);
+		assert_int_equal(fi_cq_readerr(cq, &error, 0), -FI_EAGAIN);
+		endpoint.fid.fid.context = &error;
+		prov_completion_take(&endpoint, &completion);
+		assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
+		assert_ptr_equal(error.op_context, &error);
+	}
+	endpoint.fid.fid.context = NULL;
+}
+
+/* Whoever waits for an entry gets one. */
+static void failure__of_what_would_be_entered_is_entered(void **state)
+{
+	struct thole_completion completion = {.operation = THOLE_OP_RECEIVE, .status = THOLE_ERR_TRUNCATED};
+	struct fi_cq_err_entry error = {.op_context = &error};
+
+	(void)state;
 	prov_completion_take(&endpoint, &completion);
 	assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
-	assert_ptr_equal(error.op_context, &error);
+	assert_true(error.err == FI_ETRUNC);
+	assert_null(error.op_context);
 }
 
 static void access__of_peers_is_counted_and_entered_with_data_alone(void **state)
@@ -206,6 +225,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(failure__says_what_and_how_much, setup, teardown),
 		cmocka_unit_test_setup_teardown(failure__without_a_context_is_the_endpoints, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(failure__of_what_would_be_entered_is_entered, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
 			access__of_peers_is_counted_and_entered_with_data_alone, setup, teardown),
