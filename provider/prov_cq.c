@@ -176,9 +176,20 @@ static bool prov_cq_signaled(struct prov_cq *cq)
 	return signaled;
 }
 
+/* 0: the descriptor may be polled. A signal is still to be told by whoever asks. */
+static int prov_cq_arm(struct prov_cq *cq)
+{
+	int error;
+
+	prov_domain_lock(cq->domain);
+	error = cq->head != cq->tail ? -FI_EAGAIN : prov_watch_arm(&cq->watch);
+	prov_domain_unlock(cq->domain);
+	return error;
+}
+
 static int prov_cq_sleep(struct prov_cq *cq, int timeout_ms)
 {
-	int error = prov_cq_trywait(cq);
+	int error = prov_cq_arm(cq);
 
 	if (error)
 		return error == -FI_EAGAIN ? 0 : error;
@@ -233,14 +244,10 @@ static const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const vo
 	return prov_error_text(prov_errno, buffer, length);
 }
 
+/* Who sleeps by itself makes no call that would take the signal, so this one does. */
 int prov_cq_trywait(struct prov_cq *cq)
 {
-	int error;
-
-	prov_domain_lock(cq->domain);
-	error = cq->head != cq->tail ? -FI_EAGAIN : prov_watch_arm(&cq->watch);
-	prov_domain_unlock(cq->domain);
-	return error;
+	return prov_cq_signaled(cq) ? -FI_EAGAIN : prov_cq_arm(cq);
 }
 
 static struct fi_ops_cq cq_ops = {

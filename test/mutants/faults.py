@@ -2830,6 +2830,12 @@ FAULTS = [
         "if (prov_counter_has_news(counter) && false)",
     ),
     Fault(
+        "a signal is told for ever to who sleeps by itself",
+        "provider/prov_cq.c",
+        "prov_cq_signaled(cq) ? -FI_EAGAIN : prov_cq_arm(cq)",
+        "prov_cq_arm(cq)",
+    ),
+    Fault(
         "a queue's error overtakes entries",
         "provider/prov_cq.c",
         "if (cq->head != cq->tail && cq->slots[cq->head & cq->mask].error) {\n"

@@ -256,6 +256,9 @@ static void waiting__ends_by_time_and_by_signal(void **state)
 	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1),
 			 -FI_EAGAIN); /* would not end else */
 	assert_int_equal(prov_cq_trywait(cq), 0);
+	assert_int_equal(fi_cq_signal(&cq->fid), 0);
+	assert_int_equal(prov_cq_trywait(cq), -FI_EAGAIN);
+	assert_int_equal(prov_cq_trywait(cq), 0); /* it was told, and may sleep again */
 	push(cq, 1);
 	assert_int_equal(prov_cq_trywait(cq), -FI_EAGAIN);
 	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), 1);
