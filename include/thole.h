@@ -447,7 +447,7 @@ THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t l
 			   uint64_t key, void *context, struct thole_region **region_p);
 
 /* End the exposure: later accesses get KEY. The caller makes sure that no access is under way: such ones go on until
- * they are complete. */
+ * they are complete, and what says so here has no context. */
 THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
 
 /* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Operations to

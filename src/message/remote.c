@@ -143,11 +143,19 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 	});
 }
 
+/* The context of the region that a put goes to; NULL where that has ended since, whose user may have freed it. */
+static void *remote_put_context(const struct thole_request *request)
+{
+	const struct thole_region *region = *region_slot(request->endpoint, request->tag);
+
+	return region && region->context == request->context ? request->context : NULL;
+}
+
 /* A peer's put has arrived: say so here and there. */
 static void remote_put_done(struct thole_request *request, int status)
 {
 	if (!status && (request->notify || (request->flags & THOLE_IMM)))
-		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, request->context, request->tag,
+		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, remote_put_context(request), request->tag,
 			      request->segment.iov_base, request->vector.length,
 			      request->flags & THOLE_IMM ? &request->imm : NULL);
 	remote_answer(request->peer, request->remote_id, status);

@@ -2910,6 +2910,12 @@ FAULTS = [
         "if (sink->cq && error.op_context)",
     ),
     Fault(
+        "a put is told with the context of a region that has ended",
+        "src/message/remote.c",
+        "return region && region->context == request->context ? request->context : NULL;",
+        "return region || request ? request->context : NULL;",
+    ),
+    Fault(
         "peers' reads are counted as writes",
         "provider/prov_completion.c",
         " && completion->operation != THOLE_OP_REMOTE_GET)",

@@ -237,6 +237,37 @@ static void notice__put_with_imm_and_notify_regions(void **state)
 	target_close();
 }
 
+/* Nobody hears of a context whose region has ended, not even under another region's key. */
+static void notice__of_a_region_that_has_ended(void **state)
+{
+	static uint8_t bytes[REGION] = {1};
+	struct iovec segment = {bytes, REGION};
+
+	(void)state;
+	for (int again = 0; again < 2; again++) {
+		struct thole_completion completion;
+		struct thole_request *request;
+		struct thole_region *other;
+
+		target_open(small_ring, THOLE_ACCESS_PUT | THOLE_NOTIFY);
+		assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 5, THOLE_IMM, NULL,
+					   &request),
+				 0);
+		while (target.memory[GUARD] != 1)
+			thole_progress(target.pair.b);
+		assert_int_equal(target.memory[GUARD + REGION - 1], 0xcc);
+		thole_unexpose(target.pair.b, target.region);
+		if (again)
+			assert_int_equal(
+				thole_expose(target.pair.b, bytes, 8, THOLE_ACCESS_PUT, KEY, bytes, &other), 0);
+		assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_true(completion.operation == THOLE_OP_REMOTE_PUT && completion.flags & THOLE_IMM);
+		assert_null(completion.context);
+		target_close();
+	}
+}
+
 /* ---- Atomics --------------------------------------------------------------------------------------- */
 
 static int atomic(const struct thole_atomic *atomic, struct thole_completion *completion_p)
@@ -495,6 +526,7 @@ int main(void)
 		cmocka_unit_test(expose__keys_are_unique_and_free_again),
 		cmocka_unit_test(expose__everything),
 		cmocka_unit_test(notice__put_with_imm_and_notify_regions),
+		cmocka_unit_test(notice__of_a_region_that_has_ended),
 		cmocka_unit_test(atomic__operates_and_fetches),
 		cmocka_unit_test(atomic__refused),
 		cmocka_unit_test(put_get__refused_has_no_length),
