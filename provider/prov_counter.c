@@ -147,6 +147,8 @@ int prov_counter_trywait(struct prov_counter *counter)
 	error = prov_watch_arm(&counter->watch);
 	if (!error && prov_counter_has_news(counter))
 		error = -FI_EAGAIN;
+	if (!error)
+		error = prov_watch_slice(&counter->watch);
 	prov_domain_unlock(counter->domain);
 	return error;
 }

@@ -247,7 +247,14 @@ static const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const vo
 /* Who sleeps by itself makes no call that would take the signal, so this one does. */
 int prov_cq_trywait(struct prov_cq *cq)
 {
-	return prov_cq_signaled(cq) ? -FI_EAGAIN : prov_cq_arm(cq);
+	int error = prov_cq_signaled(cq) ? -FI_EAGAIN : prov_cq_arm(cq);
+
+	if (error)
+		return error;
+	prov_domain_lock(cq->domain);
+	error = prov_watch_slice(&cq->watch);
+	prov_domain_unlock(cq->domain);
+	return error;
 }
 
 static struct fi_ops_cq cq_ops = {

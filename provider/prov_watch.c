@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "prov_error.h"
@@ -50,7 +51,7 @@ int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain, enum f
 	int error = 0;
 
 	watch->domain = domain;
-	watch->epoll = watch->event = -1;
+	watch->epoll = watch->event = watch->timer = -1;
 	if (wait_obj == FI_WAIT_FD)
 		error = prov_watch_descriptors(watch);
 	else if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_YIELD)
@@ -72,6 +73,8 @@ void prov_watch_close(struct prov_watch *watch)
 		close(watch->epoll);
 		close(watch->event);
 	}
+	if (watch->timer >= 0)
+		close(watch->timer);
 	free(watch->endpoints);
 }
 
@@ -122,6 +125,27 @@ int prov_watch_arm(struct prov_watch *watch)
 	watch->armed = true;
 	for (size_t i = 0; i < watch->count && !error; i++)
 		error = prov_error_result(thole_arm(watch->endpoints[i]));
+	return error;
+}
+
+int prov_watch_slice(struct prov_watch *watch)
+{
+	struct itimerspec when = {.it_value.tv_nsec = SLICE_MS * 1000000L};
+	int error = 0;
+
+	if (watch->timer < 0) {
+		watch->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (watch->timer < 0)
+			return -errno;
+		error = prov_watch_epoll_add(watch->epoll, watch->timer);
+	}
+	/* Set anew, it is not readable for the time that has passed before. */
+	if (!error && timerfd_settime(watch->timer, 0, &when, NULL))
+		error = -errno;
+	if (error) {
+		close(watch->timer);
+		watch->timer = -1;
+	}
 	return error;
 }
 

@@ -8,7 +8,9 @@
  * thread's call, or the caller's own send, has entered since, and fi_cq_signal. `armed` is set
  * before sleeping and cleared by the first who writes the event; one write too many only costs a
  * sleeper a look around. Sleeps are cut into slices, so that whatever a descriptor does not show (a
- * peer's death noticed by a timer) is found soon enough. An endpoint that closes leaves all watches
+ * peer's death noticed by a timer; what comes after another thread's progress has taken that which
+ * would have woken the sleeper) is found soon enough. Programs that sleep on the descriptor by
+ * themselves find it readable after a slice. An endpoint that closes leaves all watches
  * of its domain, whoever has added it: a queue or counter that it is bound to, or a region's
  * counter. Under the domain's lock, but for opening, closing and the sleep itself.
  */
@@ -29,6 +31,7 @@ struct prov_watch {
 	size_t count;                      /* of endpoints */
 	int epoll;     /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
 	int event;     /* an eventfd, for what happens without an endpoint's descriptor noticing; -1 likewise */
+	int timer;     /* a timerfd, for a program that sleeps on the descriptor itself; -1: none has so far */
 	bool armed;    /* somebody may be asleep: the next completion writes to event */
 	bool signaled; /* somebody asked for a sleeper to be woken */
 };
@@ -44,6 +47,9 @@ void prov_watch_forget(struct prov_domain *domain, struct thole_endpoint *endpoi
 
 /* With the domain's lock: get ready to sleep. -FI_EAGAIN: do not, there is something to do. */
 int prov_watch_arm(struct prov_watch *watch);
+
+/* With the lock: the program is to sleep on the descriptor, which is readable after a slice at the latest. */
+int prov_watch_slice(struct prov_watch *watch);
 
 /* Without the lock: sleep until something may have happened, at most for timeout_ms (negative: a
  * slice). */

@@ -639,6 +639,45 @@ static void test_sleep(void)
 	pair_shut(&pair);
 }
 
+/* Who sleeps on a descriptor hears of its message, though another thread's look has taken the one before, which it did
+ * not wait for, and with that what wakes it. */
+static void test_sleep_beside(void)
+{
+	struct pair_attr attr = {
+		.wait_obj = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .counters = true};
+	struct pollfd poller = {.events = POLLIN};
+	struct fi_cq_tagged_entry entry;
+	unsigned char byte = 0;
+	struct pair pair;
+	struct fid *fids[1];
+	char mark = 0;
+
+	pair_open(&pair, &attr);
+	fids[0] = &pair.cq->fid;
+	CHECK_EQUAL(fi_control(&pair.cq->fid, FI_GETWAIT, &poller.fd), 0);
+	for (uint64_t tag = 2; pair_rank == 0 && tag > 0; tag--) {
+		CHECK(recv(pair_socket, &mark, 1, 0) == 1);
+		CHECK_EQUAL(fi_tinject(pair.ep, &byte, 1, pair.other, tag), 0);
+		CHECK(send(pair_socket, &mark, 1, 0) == 1);
+	}
+	if (pair_rank == 1) {
+		CHECK_EQUAL(fi_trecv(pair.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 1, 0, contexts), 0);
+		while (fi_trywait(pair.fabric, fids, 1))
+			CHECK_EQUAL(fi_cq_read(pair.cq, &entry, 1), -FI_EAGAIN);
+		for (int i = 0; i < 2; i++) {
+			CHECK(send(pair_socket, &mark, 1, 0) == 1);
+			CHECK(recv(pair_socket, &mark, 1, 0) == 1);
+			for (int look = 0; look < 20000 && i == 0; look++)
+				fi_cntr_read(pair.sent);
+		}
+		CHECK_EQUAL(poll(&poller, 1, 10000), 1);
+		pair_take(&pair, contexts);
+		CHECK_EQUAL(fi_trecv(pair.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 2, 0, contexts), 0);
+		pair_take(&pair, contexts);
+	}
+	pair_shut(&pair);
+}
+
 enum { THREADS = 4, THREAD_ROUNDS = 300 };
 
 struct talker {
@@ -928,6 +967,7 @@ static const struct {
 	{"one_way_match", test_one_way_match},
 	{"one_way_write", test_one_way_write},
 	{"sleep", test_sleep},
+	{"sleep-beside", test_sleep_beside},
 	{"threads", test_threads},
 	{"automatic", test_automatic},
 	{"names", test_names},
