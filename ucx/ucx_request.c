@@ -110,7 +110,7 @@ static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 	charge_enter(&worker->charge);
 	if (!(request->flags & UCX_ENDED))
 		request->flags = (request->flags & ~unless) | UCX_FREED;
-	else if (request->flags & UCX_OURS)
+	else if (request->flags & UCX_OURS || pool_has(&worker->requests, request)) /* of ucp_request_alloc, and used */
 		ucx_request_put(request);
 	charge_leave(&worker->charge);
 }

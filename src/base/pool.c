@@ -88,3 +88,16 @@ int pool_grow(struct pool *pool)
 	pool->capacity += count;
 	return 0;
 }
+
+bool pool_has(const struct pool *pool, const void *object)
+{
+	uint32_t chunk_objects = UINT32_C(1) << pool->chunk_shift;
+
+	for (uint32_t first = 0; first < pool->capacity; first += chunk_objects) {
+		uint32_t count = pool->capacity - first < chunk_objects ? pool->capacity - first : chunk_objects;
+
+		if ((uintptr_t)object - (uintptr_t)pool->chunks[first >> pool->chunk_shift] < count * pool->stride)
+			return true;
+	}
+	return false;
+}

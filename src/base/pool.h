@@ -80,6 +80,9 @@ static inline bool pool_is_live(const struct pool *pool, const void *object)
 	return tail->next_free == tail;
 }
 
+/* Whether what is at this address is an object of this pool; it may be memory of anybody's. */
+bool pool_has(const struct pool *pool, const void *object);
+
 /* Give a live object back. */
 static inline void pool_put(struct pool *pool, void *object)
 {

@@ -85,6 +85,27 @@ static void get__objects_are_apart_aligned_and_zero(void **state)
 	assert_null(pool_at(&pool, 0));
 }
 
+static void has__its_own_alone(void **state)
+{
+	enum { COUNT = 20 };
+	unsigned char *objects[COUNT], other[8];
+	struct pool pool;
+
+	(void)state;
+	assert_int_equal(pool_init(&pool, 8, 8, COUNT), 0);
+	assert_false(pool_has(&pool, other));
+	for (int i = 0; i < COUNT; i++)
+		assert_non_null(objects[i] = pool_get(&pool));
+	for (int i = 0; i < COUNT; i++)
+		assert_true(pool_has(&pool, objects[i]));
+	pool_put(&pool, objects[0]);
+	assert_true(pool_has(&pool, objects[0])); /* free or not */
+	assert_false(pool_has(&pool, other));
+	assert_false(pool_has(&pool, NULL));
+	assert_false(pool_has(&pool, objects[COUNT - 1] + pool.stride)); /* the last chunk is not whole */
+	pool_fini(&pool);
+}
+
 static void put__last_is_first_and_bytes_stay(void **state)
 {
 	struct pool pool;
@@ -178,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(init__refuses_what_cannot_be),
 		cmocka_unit_test(get__objects_are_apart_aligned_and_zero),
+		cmocka_unit_test(has__its_own_alone),
 		cmocka_unit_test(put__last_is_first_and_bytes_stay),
 		cmocka_unit_test_teardown(get__memory_refused, memory_allow),
 		cmocka_unit_test(pool__random_use),

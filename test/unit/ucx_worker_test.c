@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workers: how a worker's progress looks at its endpoint, by whether other threads may want its lock. */
+/* Workers: how a worker's progress looks at its endpoint, by whether other threads may want its lock; and that what is
+ * asked for as a request comes back. */
 #include "unit.h"
 
 #include <ucp/api/ucp.h>
@@ -57,11 +58,36 @@ static void progress__looks_once_where_several_may_come(void **state)
 	assert_int_equal(polls, 1);
 }
 
+/* What ucp_request_alloc gave is the worker's again, though its operation took it for the program's. */
+static void alloc__is_given_back(void **state)
+{
+	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	const ucp_worker_params_t how = {.field_mask = 0};
+	ucp_context_h context;
+	ucp_worker_h worker;
+	void *request;
+	char byte;
+
+	(void)state;
+	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	request = ucp_request_alloc(worker);
+	assert_non_null(request);
+	assert_int_equal(ucp_tag_recv_nbr(worker, &byte, 1, ucp_dt_make_contig(1), 1, UINT64_MAX, request), UCS_OK);
+	ucp_request_cancel(worker, request);
+	assert_int_equal(ucp_request_check_status(request), UCS_ERR_CANCELED);
+	ucp_request_free(request);
+	assert_ptr_equal(ucp_request_alloc(worker), request);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(progress__may_wait_where_one_thread_comes),
 		cmocka_unit_test(progress__looks_once_where_several_may_come),
+		cmocka_unit_test(alloc__is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
