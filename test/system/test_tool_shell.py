@@ -159,6 +159,7 @@ def test_run__says_where_it_belongs(thole: Tool) -> None:
         ("openmpi", "--stop-on-exec --map-by core"),
         ("openmpi", "--a-flag-of-tomorrow -np 2"),
         ("mpich", "-pmi-port -n 2 -genv OMP_NUM_THREADS -1"),
+        ("mpich", "-genv OMP_NUM_THREADS=2 -n 2 -env NAME=a=b"),
         ("impi", "-silent-abort -rr -n 2"),
     ],
 )

@@ -464,7 +464,7 @@ def test_run__arguments_that_agree_with_thole(
         assert row.split()[1] == value, "what agrees is left as it is"
 
 
-def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path) -> None:
+def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: Path) -> None:
     for name, value in (
         ("osc", "ucx"),
         ("osc", "^rdma"),
@@ -473,6 +473,7 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path) -> None
         ("btl", "self,vader"),
     ):
         assert "will not go over Thole" in explained(here, openmpi, "--mca", name, value, "./app")
+    assert "will not go over Thole" in explained(here, hydra, "-genv", "FI_PROVIDER=tcp", "-n", "2", "true")
 
 
 def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hydra: Path) -> None:
@@ -491,6 +492,7 @@ def test_run__a_program_that_is_not_there(here: Here, openmpi: Path, hydra: Path
     for launcher in (openmpi, hydra):
         assert said in explained(here, launcher, "-n", "2", "./nothing")
         assert "note:" not in explained(here, launcher, "-n", "2", "true")
+    assert "note:" not in explained(here, hydra, "-genv", "NAME=VALUE", "-n", "2", "true")
     assert said in explained(here, hydra, "-n", "1", "true", ":", "-n", "1", "./nothing")
     # It may be there where it is to run.
     for words in (("-wdir", str(tmp_path)), ("-hosts", "alpha,beta")):

@@ -59,10 +59,11 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
         if row.unless:  # it is for speed alone
             needed.pop(row.name, None)
     what = {row.name: row.what for row in mpi.settings}
-    for index, argument, name in launch.arguments(mpi.launch, command):
-        if argument not in mpi.launch.pairs or index + 2 >= len(command):
+    for index, argument, given in launch.arguments(mpi.launch, command):
+        name, sign, value = given.partition("=")
+        if argument not in mpi.launch.pairs or (not sign and index + 2 >= len(command)):
             continue
-        word, value = command[index], command[index + 2]
+        word, value = command[index], value if sign else command[index + 2]
         variable = f"OMPI_MCA_{name}" if argument in ("mca", "gmca") else name
         if variable not in needed or variable in LISTS or agrees(variable, value, needed[variable]):
             continue

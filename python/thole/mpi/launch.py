@@ -140,7 +140,8 @@ def words(launch: Launch, command: list[str]) -> Iterator[Word]:
             found = read(launch, command, index)
             yield from found
             if found[-1].at > index:
-                index = found[-1].at + (found[-1].name in launch.pairs)
+                # Hydra also takes -genv NAME=VALUE for -genv NAME VALUE.
+                index = found[-1].at + (found[-1].name in launch.pairs and "=" not in found[-1].value)
         index += 1
 
 
