@@ -303,6 +303,32 @@ def test_setup__undo_keeps_what_the_user_changed_since(
     assert config.read_text() == "# mine\nsomething = else\nadded = later\n"
 
 
+def test_setup__undo_keeps_what_the_user_changed_between_two_setups(
+    mpi: InstalledMpi, thole: Tool, tmp_path: Path
+) -> None:
+    root = setup_root(tmp_path, mpi)
+    words = ("setup", "--mpi", mpi.launcher, "--root", root)
+    assert thole(*words, env=HOME_STATE).returncode == 0
+    config = config_below(root, mpi)
+    config.write_text(config.read_text() + "added = later\n")
+    assert thole(*words, env=HOME_STATE).returncode == 0
+    assert thole("setup", "--undo", "--root", root, env=HOME_STATE).returncode == 0
+    assert config.read_text() == "# mine\nsomething = else\nadded = later\n"
+
+
+def test_setup__a_file_in_place_of_the_link_is_left_alone(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    if not mpi.mpi.family.links:
+        pytest.skip("this MPI gets no link")
+    root = setup_root(tmp_path, mpi)
+    words = ("setup", "--mpi", mpi.launcher, "--root", root)
+    assert thole(*words, env=HOME_STATE).returncode == 0
+    link = next(root.rglob("libthole-fi.so"))
+    link.unlink()
+    link.write_text("theirs")  # as `make install` into this prefix does
+    assert "left alone" in thole(*words, env=HOME_STATE).stdout
+    assert link.read_text() == "theirs"
+
+
 def test_setup__a_file_of_somebody_else_is_left_alone(
     mpi: InstalledMpi, thole: Tool, tmp_path: Path
 ) -> None:

@@ -121,7 +121,9 @@ def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
     if os.path.islink(path) and Path(os.readlink(path)) == provider:
         setup.lines.append((mpi.label, "the provider is linked already", str(path)))
         return
-    if os.path.lexists(path) and not any(change.path == str(path) for change in setup.changes):
+    known = next((change for change in setup.changes if change.path == str(path)), None)
+    ours = known is not None and os.path.islink(path) and os.readlink(path) == known.target
+    if os.path.lexists(path) and not ours:
         setup.lines.append(
             (
                 mpi.label,
@@ -138,13 +140,12 @@ def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
     if setup.dry:
         return
     _folders(setup, path.parent)
-    if os.path.lexists(path):  # ours, to an older build
+    if ours:  # to an older build
         os.unlink(path)
-    else:
-        setup.changes.append(Change("link", str(path)))
-    for change in setup.changes:
-        if change.path == str(path):
-            change.target = str(provider)
+    if known is None:
+        known = Change("link", str(path))
+        setup.changes.append(known)
+    known.target = str(provider)
     save(setup)
     os.symlink(provider, path)
 
@@ -172,6 +173,11 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
         kept = None if before is None else base64.b64encode(before).decode()
         known = Change("file", str(path), before=kept, mode=mode)
         setup.changes.append(known)
+    elif before is None or _digest(before) != known.written:  # somebody changed it since: undo leaves that
+        rest = OURS.taken_from(before or b"")
+        keeps = rest.strip() or (before is not None and known.before is not None)
+        known.before = base64.b64encode(rest).decode() if keeps else None
+        known.mode = mode
     known.written = _digest(content)
     save(setup)
     replace(path, content, mode)
