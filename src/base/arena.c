@@ -44,6 +44,7 @@ static pthread_t forker;      /* who forks now, and has the lock whatever he cal
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
 static uint64_t numbers;
+static int cancellable;       /* of who has the lock: whether he was, before */
 static bool handled;          /* fork's handlers are registered */
 static bool refused;          /* there was no arena to be had; not asked for again */
 
@@ -62,16 +63,26 @@ static bool arena_forks(void)
 	return load_relaxed(&forker) == pthread_self();
 }
 
+/* Nobody is cancelled meanwhile: fallocate and close would be points of that, and the lock be taken for ever. */
 static void arena_lock(void)
 {
-	if (!arena_forks())
-		pthread_mutex_lock(&lock);
+	int state;
+
+	if (arena_forks())
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	pthread_mutex_lock(&lock);
+	cancellable = state;
 }
 
 static void arena_unlock(void)
 {
-	if (!arena_forks())
-		pthread_mutex_unlock(&lock);
+	int state = cancellable;
+
+	if (arena_forks())
+		return;
+	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(state, NULL);
 }
 
 /* ---- Pages ------------------------------------------------------------------------------------------ */
@@ -374,7 +385,7 @@ static void arena_fork(void)
 {
 	bool any = false;
 
-	pthread_mutex_lock(&lock);
+	arena_lock();
 	store_relaxed(&forker, pthread_self());
 	if (current && (current->blocks > 0 || current->extents.kept > 0))
 		arena_retire(current);
@@ -390,7 +401,7 @@ static void arena_forked(void)
 		munmap(children.page, (size_t)getpagesize());
 	children.page = NULL;
 	store_relaxed(&forker, 0);
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 }
 
 /* An arena that is not retired is the parent's alone, and so are headers. Pages of the others are not a child's to
@@ -411,7 +422,7 @@ static void arena_child(void)
 		arena_drop(current);
 	current = NULL;
 	store_relaxed(&forker, 0);
-	pthread_mutex_unlock(&lock);
+	arena_unlock();
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------------- */

@@ -220,6 +220,31 @@ static void alloc__short_and_long(void **state)
 	assert_int_equal(thole_alloc(SIZE_MAX / 2, &large), THOLE_ERR_MEMORY);
 }
 
+static bool cancelled_freed;
+
+/* free is no point of cancellation: a thread that is cancelled ends behind it, and blocks go on. */
+static void *free_cancelled(void *block)
+{
+	pthread_cancel(pthread_self());
+	cancelled_freed = arena_free(block);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void free__of_a_cancelled_thread(void **state)
+{
+	char *block = block_new(64 * MIB);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, free_cancelled, block), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_true(cancelled_freed);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(arena_free(block_new(MIB)));
+}
+
 /* ---- Fork ------------------------------------------------------------------------------------------ */
 
 struct shared {
@@ -634,6 +659,7 @@ int main(void)
 		cmocka_unit_test(blocks__are_where_their_place_says),
 		cmocka_unit_test(freed__goes_back_to_the_kernel),
 		cmocka_unit_test(alloc__short_and_long),
+		cmocka_unit_test(free__of_a_cancelled_thread),
 		cmocka_unit_test(fork__each_has_its_own),
 		cmocka_unit_test(fork__ends_sharing),
 		cmocka_unit_test(fork__freed_in_the_parent),
