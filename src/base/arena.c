@@ -352,7 +352,9 @@ static bool arena_retire(struct arena *arena)
 
 	store_relaxed(&arena->header->retired, 1);
 	fence_full(); /* pairs with the one in attach_is_current */
-	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, arena->fd, 0);
+	/* Of which little may be touched: the kernel is not asked whether there is memory for all of it. */
+	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, arena->fd,
+		      0);
 	if (memory == MAP_FAILED)
 		return false; /* the child goes without */
 	if (arena->huge)

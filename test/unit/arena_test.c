@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -386,6 +387,40 @@ static void fork__twice(void **state)
 	assert_true(arena_free(block));
 }
 
+/* More untouched memory than there is: whoever may have it may fork with it. */
+static void fork__beside_much_address_space(void **state)
+{
+	enum { MANY = 16 };
+	struct sysinfo info;
+	size_t length, all = 0;
+	char *many[MANY];
+	int count = 0;
+	bool zero;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(sysinfo(&info), 0);
+	length = info.totalram / 4 * info.mem_unit;
+	while (count < MANY && all <= (info.totalram + info.totalswap) * info.mem_unit) {
+		many[count] = arena_alloc(length, 1, &zero);
+		if (!many[count])
+			break; /* an arena has not that much */
+		many[count++][0] = 42;
+		all += length;
+	}
+	child = fork();
+	if (child == 0) {
+		bool well = true;
+
+		for (int i = 0; i < count; i++)
+			well &= many[i][0] == 42;
+		_exit(well ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	for (int i = 0; i < count; i++)
+		assert_true(arena_free(many[i]));
+}
+
 /* As many as there are places for, each with a block that stays: then there are none, and the blocks go on. */
 static void fork__again_and_again(void **state)
 {
@@ -664,6 +699,7 @@ int main(void)
 		cmocka_unit_test(fork__ends_sharing),
 		cmocka_unit_test(fork__freed_in_the_parent),
 		cmocka_unit_test(fork__twice),
+		cmocka_unit_test(fork__beside_much_address_space),
 		cmocka_unit_test(fork__again_and_again),
 		cmocka_unit_test(fork__beside_a_writing_thread),
 		cmocka_unit_test(fork__a_child_has_threads),
