@@ -88,10 +88,11 @@ def test_run__with_the_launchers_own_way_to_hand_on_variables(
     if not mpi.mpi.family.launch.export:
         pytest.skip("this launcher hands on everything")
     command = two.launch(mpi.mpi, 2, "sh", "-c", SHOW)
-    words = ["--link", "udp", command[0], "-x", "FI_THOLE_NAME", *command[1:]]
-    rows = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine"))
-    assert len(rows) == 2
-    assert all(row[1] == "thole" and row[4:] == ["udp", "mine"] for row in rows)
+    for theirs in (("-x", "FI_THOLE_NAME"), ("--mca", "mca_base_env_list", "FI_THOLE_NAME")):
+        words = ["--link", "udp", command[0], *theirs, *command[1:]]
+        rows = shown(run_on(two, mpi, thole, words, FI_THOLE_NAME="mine"))
+        assert len(rows) == 2
+        assert all(row[1] == "thole" and row[4:] == ["udp", "mine"] for row in rows), (theirs, rows)
 
 
 def test_explain__several_hosts(

@@ -202,6 +202,7 @@ def _hand_on_by_list(result: Plan) -> None:
     way = result.mpi.launch
     set_here = {PRELOAD, LIBRARIES} & result.environment().keys()
     names = [name for name in _names(result) if name.startswith(_handed_on(result)) or name in set_here]
+    _into_argument(result, names)
     theirs = [
         _ours_in_front(result, word)
         for word in list(launch.words(way, result.command))
@@ -215,6 +216,17 @@ def _hand_on_by_list(result: Plan) -> None:
     result.command[place:place] = [
         word for name in names if name not in theirs for word in (way.export, name)
     ]
+
+
+def _into_argument(result: Plan, names: list[str]) -> None:
+    """Where the list is an argument (--mca mca_base_env_list NAMES), which goes before the variable: into that."""
+    way = result.mpi.launch
+    separator = LISTS[way.export_list]
+    for index, name, value in list(launch.arguments(way, result.command)):
+        if name in way.pairs and f"OMPI_MCA_{value}" == way.export_list and index + 2 < len(result.command):
+            theirs = [word for word in result.command[index + 2].split(separator) if word]
+            known = {word.partition("=")[0] for word in theirs}
+            result.command[index + 2] = separator.join(theirs + [word for word in names if word not in known])
 
 
 def _ours_in_front(result: Plan, word: launch.Word) -> str:
