@@ -17,6 +17,8 @@ from types import SimpleNamespace
 import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from jobs import in_full_only
+from thole import cli
+from thole.base import paths
 from thole.commands.tune import KNOBS
 from thole.mpi import families as mpi_table
 from thole_lab.benches import PINGPONGS, WAYS, Results
@@ -615,6 +617,24 @@ def test_tune__writes_what_the_library_reads_and_resets(thole: Tool, tmp_path: P
         assert values[name] == row["chosen"]
     assert thole("tune", "--reset", env=env).returncode == 0
     assert options.read_text() == own
+
+
+def test_tune__keeps_what_the_user_wrote_while_it_measured(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = tmp_path / "options"
+    options.write_text("spin = 40us\n")
+    monkeypatch.setenv("THOLE_OPTIONS_FILE", str(options))
+    monkeypatch.setattr(paths, "_build", build)
+
+    def measured(*_: object) -> list[object]:
+        options.write_text(options.read_text() + "bulk_piece = 4k\n")
+        return []
+
+    monkeypatch.setattr("thole.commands.tune.tune", measured)
+    assert cli.main(["tune", *TUNE]) == 0
+    assert options.read_text().startswith("spin = 40us\nbulk_piece = 4k\n# >>> written by thole tune")
+    capsys.readouterr()
 
 
 def test_tune__reset_leaves_no_empty_file(thole: Tool, tmp_path: Path) -> None:

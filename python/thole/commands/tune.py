@@ -197,7 +197,7 @@ def main(arguments: argparse.Namespace) -> int:
     with output.progress(total) as step:
         outcomes = tune(arguments.rounds, arguments.sample_ms, given, step)
     show(outcomes, arguments.json)
-    keep(arguments, path, before, OURS, lines_of(outcomes))
+    keep(arguments, path, OURS, lines_of(outcomes))
     return 0
 
 

@@ -114,7 +114,7 @@ def tune_host(arguments: argparse.Namespace, path: Path, before: bytes) -> int:
     if option.origin != "default" and not by_tune:
         outcome.chosen, outcome.why, outcome.by_user = option.value, f"set by {option.origin}", True
     show_host(outcome, arguments.json)
-    keep(arguments, path, before, HOSTS, host_lines(outcome, arguments.host))
+    keep(arguments, path, HOSTS, host_lines(outcome, arguments.host))
     return 0
 
 

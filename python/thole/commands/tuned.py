@@ -63,10 +63,10 @@ def write(path: Path, content: bytes) -> None:
     replace(path, content)
 
 
-def keep(arguments: argparse.Namespace, path: Path, before: bytes, block: Block, lines: list[str]) -> None:
-    """Write a block of the options file, or say what it would be."""
+def keep(arguments: argparse.Namespace, path: Path, block: Block, lines: list[str]) -> None:
+    """Write a block of the options file, as it is after the measurement, or say what it would be."""
     if arguments.dry_run:
         print(f"would write to {path}:\n{block.of(lines)}" if not arguments.json else "", end="")
     else:
-        write(path, block.put_in(before, lines))
+        write(path, block.put_in(read(path), lines))
         print(f"wrote {path}", file=sys.stderr)
