@@ -302,6 +302,12 @@ def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, Install
         refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "--check")
 
 
+def test_check__a_folder_that_only_the_launcher_searches(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
+    for mpi in [mpi for name, mpi in mpis.items() if name in ("openmpi", "impi")]:
+        words = ("run", "--check", mpi.launcher, "-path", "/opt/app", "-n", "1")
+        refused(thole(*words, "app"), "-path", "app", "--check")
+
+
 # ---- Hosts -----------------------------------------------------------------------------------------
 
 

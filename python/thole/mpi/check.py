@@ -59,6 +59,10 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
         raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
+    sought = next((command[place] for place in places if not command[place].startswith("/")), "")
+    if sought and any(name == "path" for _, name, _ in launch.arguments(way, command)):
+        remedy = f"give {sought} with its folder instead, or go without --check"
+        raise Trouble(f"where the launcher's argument -path says there is {sought}, and no {paths.RANK}", remedy)
     expected = [name + EXPECTED.get(name, "") for name in names if name.startswith(EXPECTED_OF)]
     words = [str(paths.find(paths.RANK)), token, *([f"--ucx={ucx}"] if ucx else []), *expected, "--"]
     result = list(command)
