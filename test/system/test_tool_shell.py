@@ -157,6 +157,7 @@ def test_run__says_where_it_belongs(thole: Tool) -> None:
         ("openmpi4", "--leave-session-attached -np 2"),
         ("openmpi4", "--leave-session-attached"),
         ("openmpi", "--stop-on-exec --map-by core"),
+        ("openmpi", "-n 2 --display-comm"),
         ("openmpi", "--a-flag-of-tomorrow -np 2"),
         ("mpich", "-pmi-port -n 2 -genv OMP_NUM_THREADS -1"),
         ("mpich", "-genv OMP_NUM_THREADS=2 -n 2 -env NAME=a=b"),
