@@ -285,8 +285,10 @@ int message_emit(struct thole_request *request)
 	static const struct record piece = {.kind = RECORD_PIECE};
 	const struct transport *transport = request->peer->base.transport;
 
-	/* The receiver may have asked for an RTS while this one waited. */
+	/* The receiver may have asked for an RTS while this one waited, or just now: it writes that at any time. But
+	 * what is THOLE_INJECT, and was not copied since it was to leave in this call, does not stay behind. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
+	    (request->owned_data || !(request->flags & THOLE_INJECT)) &&
 	    !message_is_eager(request->peer, request->payload))
 		message_rts(request);
 	while (!request->head_sent || request->offset < request->payload) {

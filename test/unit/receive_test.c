@@ -592,6 +592,53 @@ static void multi__source_that_ends_gives_the_buffer_back(void **state)
 	thole_endpoint_close(pair.b);
 }
 
+/* The receiver asks for an RTS amid a send, which has been taken for eager. */
+static const uint32_t *asked_classes;
+static int asked_calls;
+
+static uint64_t eager_max_asking(struct transport_peer *peer)
+{
+	uint32_t *classes = (uint32_t *)(uintptr_t)asked_classes;
+
+	if (++asked_calls == 2)
+		for (int pace = 0; pace < PACES; pace++)
+			store_relaxed(&classes[pace], UINT32_MAX);
+	return peer->owner->options.eager_max;
+}
+
+static void inject__is_out_though_an_rts_is_asked_for(void **state)
+{
+	struct transport asking = shm_transport;
+	char *from, *expected, *to = calloc(1, 60000);
+	struct transport_peer *peer;
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	asking.eager_max = eager_max_asking;
+	for (size_t length = 20000; length <= 60000; length += 40000) {
+		pair_open(&pair, (const char *const[]){"bulk=ring", NULL});
+		from = pair_filled(1, length);
+		expected = pair_filled(1, length);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 1, 1, 0, 0, NULL, NULL), 0);
+		pair_progress(&pair, 200);
+		peer = &endpoint_peer(pair.a, pair.a_to_b)->base;
+		asked_classes = peer->rendezvous_classes;
+		asked_calls = 0;
+		peer->transport = &asking;
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, length, 7, 0, THOLE_INJECT, NULL, NULL), 0);
+		memset(from, 0, length);
+		peer->transport = &shm_transport;
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, length, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_memory_equal(to, expected, length);
+		pair_close(&pair);
+		free(from);
+		free(expected);
+	}
+	free(to);
+}
+
 /* ---- Probes ---------------------------------------------------------------------------------------- */
 
 static int probe_until(struct pair *pair, uint64_t tag, unsigned flags, struct thole_completion *completion_p)
@@ -1828,6 +1875,7 @@ int main(void)
 		cmocka_unit_test(send__at_once_or_by_a_completion),
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
+		cmocka_unit_test(inject__is_out_though_an_rts_is_asked_for),
 		cmocka_unit_test(probe__sees_and_leaves_or_drops),
 		cmocka_unit_test(message_probe__takes_it_out_of_matching),
 		cmocka_unit_test(close__with_messages_of_every_kind_left),
