@@ -447,7 +447,9 @@ void remote_reply(struct peer *peer, const struct record *record, const void *pa
 
 void remote_accessed(struct thole_request *request, int status)
 {
-	if (status == THOLE_ERR_AGAIN) {
+	if (status == THOLE_ERR_AGAIN && request->peer->base.gone) {
+		status = request->peer->base.gone_status; /* by now: nothing is handed over any more, nor ended */
+	} else if (status == THOLE_ERR_AGAIN) {
 		status = message_submit(request);
 		if (!status)
 			return;

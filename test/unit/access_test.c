@@ -597,6 +597,25 @@ static void access__refused(void **state)
 	pair_close(&target.pair);
 }
 
+/* Of one that the kernel has refused it is known that its target has ended before it is done again: thole_tend, or
+ * another thread, looks at that first. */
+static void access__refused_by_one_who_has_ended(void **state)
+{
+	static uint8_t many[20000];
+	struct thole_request *request;
+	int status = 0;
+
+	(void)state;
+	target_open(local_only);
+	kernel.error = ESRCH;
+	request = start(true, many, sizeof(many), 0, 0);
+	assert_int_equal(kernel.writes, 1);
+	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	assert_true(is_made(request, &status));
+	assert_int_equal(status, THOLE_ERR_PEER);
+	pair_close(&target.pair);
+}
+
 static void access__of_one_who_closes(void **state)
 {
 	struct thole_completion completion;
@@ -665,6 +684,7 @@ int main(void)
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
+		cmocka_unit_test(access__refused_by_one_who_has_ended),
 		cmocka_unit_test(access__of_one_who_closes),
 		cmocka_unit_test(access__is_tended),
 		cmocka_unit_test(close__makes_what_was_begun),
