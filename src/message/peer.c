@@ -309,6 +309,19 @@ void peer_connected(struct peer *peer, int status)
 	}
 }
 
+void peer_fail_receive(struct peer *peer, struct thole_request *request)
+{
+	request->peer = peer;
+	if (request->flags & THOLE_MULTI) {
+		request->retired = true;
+		request->state = REQUEST_PARENT;
+		if (request->parts > 0)
+			return; /* of which the peer may not be out yet: its last part says THOLE_MULTI_END */
+		request->flags |= THOLE_MULTI_END;
+	}
+	request_complete(request, peer->base.gone_status);
+}
+
 void peer_fail_receives(struct peer *peer)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
@@ -323,12 +336,9 @@ void peer_fail_receives(struct peer *peer)
 				struct thole_request *request = container_of(receive, struct thole_request, match);
 
 				match_withdraw(&endpoint->match[queue], receive);
-				request->peer = peer;
-				if (request->flags & THOLE_MULTI) {
+				if (request->flags & THOLE_MULTI)
 					endpoint->multi_posted--;
-					request->flags |= THOLE_MULTI_END; /* its parts have ended before */
-				}
-				request_complete(request, peer->base.gone_status);
+				peer_fail_receive(peer, request);
 			}
 			receive = next;
 		}

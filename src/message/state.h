@@ -296,8 +296,9 @@ void peer_connected(struct peer *peer, int status);
 void peer_lost(struct peer *peer, int status);
 /* Why a peer is gone: the status, and a sentence (thole_detail). */
 int peer_gone(const struct peer *peer);
-/* End the receives that wait for a peer which is gone. */
+/* End the receives that wait for a peer which is gone; or one, which is in no queue. */
 void peer_fail_receives(struct peer *peer);
+void peer_fail_receive(struct peer *peer, struct thole_request *request);
 
 static inline struct peer *endpoint_peer(struct thole_endpoint *endpoint, uint32_t index)
 {

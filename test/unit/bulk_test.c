@@ -977,6 +977,58 @@ static void lost__waits_for_what_is_claimed(void **state)
 	reach_close();
 }
 
+/* The same of a message that goes into a buffer for many: that is its user's again after its last message, and not
+ * before. */
+static int lost_ends, lost_parts;
+
+static void lost_collect(void *arg, const struct thole_completion *completion)
+{
+	(void)arg;
+	lost_parts++;
+	lost_ends += (completion->flags & THOLE_MULTI_END) != 0;
+}
+
+static void lose_many(void)
+{
+	assert_int_equal(thole_option_set(reach.pair.b, "close_timeout", "3600s"), 0);
+	peer_lost(endpoint_peer(reach.pair.b, reach.pair.b_to_a), THOLE_ERR_MEMORY);
+	for (int i = 0; i < 100; i++)
+		thole_progress(reach.pair.b);
+	assert_int_equal(lost_ends, 0);
+}
+
+static void lost__with_a_buffer_for_many(void **state)
+{
+	(void)state;
+	lost_ends = lost_parts = 0;
+	reach.pair.a = pair_endpoint(NULL, NULL, reach_options);
+	reach.pair.b = pair_endpoint(lost_collect, NULL, reach_options);
+	reach.pair.a_to_b = pair_peer(reach.pair.a, reach.pair.b);
+	reach.pair.b_to_a = pair_peer(reach.pair.b, reach.pair.a);
+	kernel_open(NULL);
+	transfer(&reach.pair, 1, 1, 1, 0xaaaaaaaa, 0);
+	reach.from = pair_filled(2, REACH_LENGTH);
+	reach.to = calloc(2, REACH_LENGTH);
+	reach.seen = NULL;
+	assert_int_equal(thole_recv(reach.pair.b, reach.pair.b_to_a, reach.to, 2 * (size_t)REACH_LENGTH, 1, 0,
+				    THOLE_MULTI, NULL, NULL),
+			 0);
+	assert_int_equal(
+		thole_send(reach.pair.a, reach.pair.a_to_b, reach.from, REACH_LENGTH, 1, 0, 0, NULL, &reach.send), 0);
+	while (pair_counter(reach.pair.b, "bulk_cooperative") < 2)
+		thole_progress(reach.pair.b);
+	kernel.before[1] = lose_many;
+	thole_progress(reach.pair.a);
+	assert_null(kernel.before[1]);
+	for (int i = 0; i < 100; i++)
+		thole_progress(reach.pair.b);
+	assert_int_equal(lost_ends, 1);
+	assert_int_equal(lost_parts, 1);
+	assert_int_equal(reach.pair.b->requests.live, 0);
+	pair_close(&reach.pair);
+	reach_close();
+}
+
 /* An offer's slot is used again while a sender still has its former use in mind: the new one's blocks are not his. */
 static void claim__of_a_former_offer(void **state)
 {
@@ -1744,6 +1796,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(close__waits_for_what_is_claimed),
 		cmocka_unit_test(close__shuts_out_who_does_not_come),
 		cmocka_unit_test(lost__waits_for_what_is_claimed),
+		cmocka_unit_test(lost__with_a_buffer_for_many),
 		cmocka_unit_test(claim__of_a_former_offer),
 		cmocka_unit_test(claim__of_more_than_there_are),
 		cmocka_unit_test(data__of_another_fetch_or_peer),
