@@ -583,14 +583,16 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 	bool plain = flags & THOLE_PLAIN;
 	struct thole_message *unexpected = NULL;
 	struct thole_request *request;
+	bool gone;
 	int error = receive_check(endpoint, source, count, flags, request_p);
 
 	if (error)
 		return error;
 	if (!(flags & THOLE_MULTI))
 		unexpected = receive_find(endpoint, source, posting->tag, posting->mask, flags);
-	if (source != THOLE_ANY && __builtin_expect(endpoint->peers[source]->base.gone, 0) && !unexpected &&
-	    !endpoint->peers[source]->screened && !(flags & THOLE_MULTI))
+	gone = source != THOLE_ANY && __builtin_expect(endpoint->peers[source]->base.gone, 0) &&
+	       !endpoint->peers[source]->screened;
+	if (gone && !unexpected && !receive_find(endpoint, source, posting->tag, posting->mask, flags))
 		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED
 											       : THOLE_ERR_PEER,
 				 "peer %u (%s) is gone and nothing of it is left", source,
@@ -620,6 +622,10 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 		receive_post_multi(request);
 		if (request->state == REQUEST_PARENT || request->state == REQUEST_FREE)
 			return 0; /* used up by what was here */
+		if (gone) {
+			peer_fail_receive(endpoint->peers[source], request);
+			return 0;
+		}
 		endpoint->multi_posted++;
 	}
 	request->state = REQUEST_POSTED;

@@ -592,6 +592,30 @@ static void multi__source_that_ends_gives_the_buffer_back(void **state)
 	thole_endpoint_close(pair.b);
 }
 
+/* Posted for a source that is gone: it takes what is left of that, and ends with it; or there is none. */
+static void multi__source_that_is_gone_gives_the_buffer_back(void **state)
+{
+	struct collected collected = {0};
+	struct pair pair = collecting_pair(&collected, no_options);
+	char buffer[1000], byte = 3;
+
+	(void)state;
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+	thole_endpoint_close(pair.a);
+	for (int i = 0; i < PAIR_TURNS_MAX && !endpoint_peer(pair.b, pair.b_to_a)->base.gone; i++)
+		thole_progress(pair.b);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL), 0);
+	assert_int_equal(collected.count, 2);
+	assert_int_equal(collected.completions[0].status, 0);
+	assert_false(collected.completions[0].flags & THOLE_MULTI_END);
+	assert_int_equal(collected.completions[1].status, THOLE_ERR_CLOSED);
+	assert_true(collected.completions[1].flags & THOLE_MULTI_END);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL),
+			 THOLE_ERR_CLOSED);
+	assert_int_equal(collected.count, 2);
+	thole_endpoint_close(pair.b);
+}
+
 /* The receiver asks for an RTS amid a send, which has been taken for eager. */
 static const uint32_t *asked_classes;
 static int asked_calls;
@@ -1875,6 +1899,7 @@ int main(void)
 		cmocka_unit_test(send__at_once_or_by_a_completion),
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
+		cmocka_unit_test(multi__source_that_is_gone_gives_the_buffer_back),
 		cmocka_unit_test(inject__is_out_though_an_rts_is_asked_for),
 		cmocka_unit_test(probe__sees_and_leaves_or_drops),
 		cmocka_unit_test(message_probe__takes_it_out_of_matching),
