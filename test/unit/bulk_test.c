@@ -570,19 +570,23 @@ static void lent__anywhere(void **state)
 					  offsetof(struct segment, small) - 64,
 					  SEGMENT_BASE + 32,
 					  SEGMENT_BASE + 3584 * 1024 - 4096,
-					  UINT32_MAX - 63};
+					  UINT32_MAX - 63,
+					  SEGMENT_BASE,
+					  SEGMENT_BASE};
+	static const uint64_t sizes[] = {8192, 8192, 8192, 8192, 8192, 8192, 1, 255};
+	enum { PLACES = sizeof(places) / sizeof(places[0]) };
 	struct pair pair;
 
 	(void)state;
 	pair_open(&pair, (const char *const[]){"look_again=0", NULL});
 	transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
-	for (uint64_t i = 0; i < 7; i++) {
+	for (uint64_t i = 0; i <= PLACES; i++) {
 		struct record pull = {.kind = RECORD_BULK_PULL, .length = RECORD_EXTERNAL, .tag = 1};
 		struct transport_peer *peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
 
 		pull.arg[1] = 100;
-		pull.arg[2] = i < 6 ? 100 : 0;
-		pull.arg[3] = i < 6 ? places[i] | UINT64_C(8192) << 32 : 0;
+		pull.arg[2] = i < PLACES ? 100 : 0;
+		pull.arg[3] = i < PLACES ? places[i] | sizes[i] << 32 : 0;
 		peer->owner->up->control(peer, &pull);
 		pair_progress(&pair, 10);
 		assert_int_equal(pair_counter(pair.a, "bad_records"), i + 1);

@@ -18,6 +18,7 @@ enum {
 	/* or, while something is fetched from there, so many: what is read as soon as it is written, in a place that is
 	 * written again at once, is slower for both sides */
 	BULK_SHARE_CROSSED = 1 << 20,
+	LENT_PIECES = 4, /* in a place that is lent */
 };
 
 struct serve {
@@ -74,12 +75,14 @@ static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
 	return serve;
 }
 
-/* Whether what a peer wants to lend is a place for payloads. */
+/* Whether what a peer wants to lend is a place for payloads: for pieces of a line each at least (serve_push), since of
+ * such as have no length no number is the last. */
 static bool pull_lends(const struct shm_peer *link, const struct record *record)
 {
 	uint64_t place = (uint32_t)record->arg[3], size = record->arg[3] >> 32;
 
-	return place % 64 == 0 && place >= offsetof(struct segment, small) && place + size <= link->in.size;
+	return place % 64 == 0 && place >= offsetof(struct segment, small) && size >= LENT_PIECES * 64 &&
+	       place + size <= link->in.size;
 }
 
 void serve_pull(struct transport_peer *peer, const struct record *record)
@@ -166,8 +169,8 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 		serve->leased = ring_lease(link, serve->lent, serve->lent_size);
 	serve->begun = true;
 	ring_bulk(peer, serve->leased);
-	if (serve->leased && piece_max > serve->lent_size / 4)
-		piece_max = serve->lent_size / 4;
+	if (serve->leased && piece_max > serve->lent_size / LENT_PIECES)
+		piece_max = serve->lent_size / LENT_PIECES;
 	if (piece > piece_max)
 		piece = piece_max;
 	while (serve->offset < serve->end && serve->offset < stop && link->connected &&
