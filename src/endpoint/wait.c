@@ -45,7 +45,8 @@ enum {
 	REST_CALLS = 64,        /* or so many busy ones */
 	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
-	EVENTS = 32,            /* of one epoll_wait */
+	EVENTS = 32,            /* of one epoll_wait, */
+	EVENT_TURNS = 16,       /* of which there are so many at most: who always has something to say cannot hold us */
 	BESIDE_THREAD_NS = 50000, /* a sleep beside the progress thread */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
@@ -53,16 +54,16 @@ enum {
 static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct epoll_event events[EVENTS];
-	int count;
+	int count = EVENTS;
 
-	do {
+	for (int turn = 0; turn < EVENT_TURNS && count == EVENTS; turn++) {
 		count = epoll_wait(endpoint->base.wait_fd, events, EVENTS, 0);
 		for (int i = 0; i < count; i++) {
 			struct watcher *watcher = events[i].data.ptr;
 
 			watcher->ready(&endpoint->base, watcher, now_ns);
 		}
-	} while (count == EVENTS);
+	}
 }
 
 /* Whether unexpected messages are to be fetched before they have a receive, if nothing comes for QUIET_NS. */

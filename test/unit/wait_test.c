@@ -12,6 +12,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -280,12 +282,47 @@ static void tend__what_moves_by_itself(void **state)
 	pair_close(&pair);
 }
 
+/* Of descriptors that are always ready each call handles some, and ends. */
+
+enum { TALKERS = 40, TALKS_MAX = 100000 };
+
+static int talkers[TALKERS];
+static unsigned talks;
+
+static void talker_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
+{
+	(void)owner, (void)watcher, (void)now_ns;
+	if (++talks == TALKS_MAX) /* for ever */
+		for (int i = 0; i < TALKERS; i++)
+			close(talkers[i]);
+}
+
+static void events__never_end(void **state)
+{
+	struct watcher watcher = {.ready = talker_ready};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &watcher};
+	struct thole_endpoint *endpoint = opened();
+
+	(void)state;
+	talks = 0;
+	for (int i = 0; i < TALKERS; i++) {
+		talkers[i] = eventfd(1, EFD_CLOEXEC);
+		assert_int_equal(epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, talkers[i], &event), 0);
+	}
+	assert_int_equal(thole_sleep(endpoint, 1000000000), 0);
+	assert_in_range(talks, TALKERS, TALKS_MAX - 1);
+	for (int i = 0; i < TALKERS; i++)
+		close(talkers[i]);
+	thole_endpoint_close(endpoint);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sleep__by_number),
 		cmocka_unit_test(sleep__without_the_call),
 		cmocka_unit_test(sleep__ends_with_a_message),
+		cmocka_unit_test(events__never_end),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
