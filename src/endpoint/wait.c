@@ -47,7 +47,8 @@ enum {
 	ARM_NS_MIN = 1000000,   /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	EVENTS = 32,            /* of one epoll_wait, */
 	EVENT_TURNS = 16,       /* of which there are so many at most: who always has something to say cannot hold us */
-	BESIDE_THREAD_NS = 50000, /* a sleep beside the progress thread */
+	BESIDE_THREAD_NS = 50000, /* a sleep beside the progress thread, */
+	BESIDE_LOOP_NS = 1000000, /* and of that beside an event loop that sleeps */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -413,12 +414,21 @@ static uint32_t endpoint_turns(const struct thole_endpoint *endpoint)
 	return endpoint_of(endpoint)->calls + endpoint_of(endpoint)->idle_calls + 1;
 }
 
+/* Whether an event loop sleeps on thole_fd, or is about to: who makes progress in its place does not wake it. */
+static bool endpoint_is_armed(const struct thole_endpoint *endpoint)
+{
+	return endpoint_of(endpoint)->armed_at == endpoint_turns(endpoint);
+}
+
 int thole_arm(struct thole_endpoint *endpoint)
 {
 	uint64_t longest;
 
 	endpoint_lock(endpoint);
 	longest = endpoint_arm(endpoint);
+	if (endpoint_of(endpoint)->beside)
+		longest = 0; /* what that came to is not known to the caller */
+	endpoint_of(endpoint)->beside = false;
 	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
 	 * it. */
 	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !endpoint_timer(endpoint, longest))) {
@@ -585,7 +595,7 @@ int thole_tend(struct thole_endpoint *endpoint)
 
 	endpoint_lock(endpoint);
 	tending = endpoint_tending(endpoint);
-	if (tending && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && !endpoint->base.simulated) {
+	if (tending && !endpoint_is_armed(endpoint) && !endpoint->base.simulated) {
 		endpoint_maintain(endpoint, clock_now_ns());
 		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
 			;
@@ -748,6 +758,12 @@ static void *progress_run(void *arg)
 		if (progress_naps(thread))
 			continue;
 		endpoint_lock(endpoint);
+		if (endpoint_is_armed(endpoint)) {
+			endpoint_unlock(endpoint);
+			clock_sleep(BESIDE_LOOP_NS);
+			continue;
+		}
+		endpoint_of(endpoint)->beside = true;
 		turns = endpoint_turns(endpoint);
 		while (endpoint_progress(endpoint) > 0)
 			;
@@ -759,8 +775,11 @@ static void *progress_run(void *arg)
 		if (longest > 0)
 			descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
-		endpoint_disarm(endpoint);
-		endpoint_maintain(endpoint, clock_now_ns());
+		if (!endpoint_is_armed(endpoint)) { /* else it has armed since */
+			endpoint_of(endpoint)->beside = true;
+			endpoint_disarm(endpoint);
+			endpoint_maintain(endpoint, clock_now_ns());
+		}
 		endpoint_unlock(endpoint);
 	}
 	return NULL;

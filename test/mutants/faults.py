@@ -148,8 +148,20 @@ FAULTS = [
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         WAIT,
-        "if (tending && endpoint_of(endpoint)->armed_at != endpoint_turns(endpoint) && ",
-        "if (tending && ",
+        "if (tending && !endpoint_is_armed(endpoint)",
+        "if (tending",
+    ),
+    Fault(
+        "the progress thread robs a sleeping event loop of what should wake it",
+        WAIT,
+        "\t\tif (endpoint_is_armed(endpoint)) {",
+        "\t\tif (0) {",
+    ),
+    Fault(
+        "an event loop sleeps on what the progress thread has handled",
+        WAIT,
+        "if (endpoint_of(endpoint)->beside)",
+        "if (0)",
     ),
     Fault(
         "sci: a control block does not end with the remote page",

@@ -316,6 +316,39 @@ static void events__never_end(void **state)
 	thole_endpoint_close(endpoint);
 }
 
+static uint32_t turns_of(struct thole_endpoint *endpoint)
+{
+	uint32_t turns;
+
+	endpoint_lock(endpoint);
+	turns = endpoint_of(endpoint)->calls + endpoint_of(endpoint)->idle_calls;
+	endpoint_unlock(endpoint);
+	return turns;
+}
+
+/* The progress thread leaves what comes to an event loop that sleeps, and what it did before is looked at first. */
+static void arm__beside_the_progress_thread(void **state)
+{
+	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	uint32_t turns;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		while (thole_arm(endpoint) != 0)
+			clock_sleep(100000);
+		turns = turns_of(endpoint);
+		clock_sleep(50000000);
+		assert_int_equal(turns_of(endpoint), turns);
+		thole_progress(endpoint);
+		turns = turns_of(endpoint);
+		while (turns_of(endpoint) == turns)
+			clock_sleep(100000);
+		assert_int_equal(thole_arm(endpoint), THOLE_ERR_AGAIN);
+	}
+	thole_endpoint_close(endpoint);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +356,7 @@ int main(void)
 		cmocka_unit_test(sleep__without_the_call),
 		cmocka_unit_test(sleep__ends_with_a_message),
 		cmocka_unit_test(events__never_end),
+		cmocka_unit_test(arm__beside_the_progress_thread),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
