@@ -11,9 +11,9 @@
  * that buys one more try. A poll that finds nothing reads no clock otherwise, and costs on average a small part of a
  * try.
  *
- * A time between two polls may be long by accident, and every success pays for the next try. So whose account is not
- * empty is watched now and then: told that there is nothing, to see how long it is away. If it is back at once, what was
- * paid in is not its due.
+ * A time between two polls may be long by accident, and every success pays for the next try. So a caller with an
+ * account is watched now and then: told that there is nothing, to see how long it is away. If it is back at once, the
+ * account is closed.
  */
 #ifndef THOLE_ENDPOINT_PATIENCE_H
 #define THOLE_ENDPOINT_PATIENCE_H
