@@ -514,18 +514,27 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 	return n;
 }
 
-/* How many of the next polls that find nothing are to be counted, and no more: until the clock is read again. Whether
- * cores are shared may change meanwhile, and is seen then. */
+/* How many polls come before the next one whose number is a multiple, at most so many. */
+static uint32_t polls_before(uint32_t most, uint32_t polls, uint32_t multiple)
+{
+	uint32_t before = multiple - 1 - polls % multiple;
+
+	return before < most ? before : most;
+}
+
+/* How many of the next polls that find nothing are to be counted, and no more: until one yields, or reads the clock.
+ * Whether cores are shared may change meanwhile, and is seen then. */
 static uint32_t endpoint_plain(struct thole_endpoint *endpoint)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
-	uint32_t in_row = MAINTAIN_POLL - 1 - whole->idle % MAINTAIN_POLL;
-	uint32_t at_all = ABSENCE_POLLS - 1 - whole->idle_calls % ABSENCE_POLLS;
+	uint32_t plain = polls_before(MAINTAIN_POLL, whole->idle, MAINTAIN_POLL);
 
-	if (endpoint->base.options.yield == OPTION_YIELD_ALWAYS || endpoint_shares(endpoint) ||
-	    contention_sleeps(&whole->contention))
+	if (endpoint->base.options.yield == OPTION_YIELD_ALWAYS || contention_sleeps(&whole->contention))
 		return 0;
-	return patience_rest(&whole->patience, in_row < at_all ? in_row : at_all);
+	plain = polls_before(plain, whole->idle_calls, ABSENCE_POLLS);
+	if (endpoint_shares(endpoint))
+		plain = polls_before(plain, whole->idle, YIELD_POLLS / endpoint_poll_weight(endpoint));
+	return patience_rest(&whole->patience, plain);
 }
 
 /* A poll for a caller outside, which perhaps waits in a loop of its own, has found nothing. */

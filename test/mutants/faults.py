@@ -1239,6 +1239,18 @@ FAULTS = [
         "if (!patience_trusts(patience))",
     ),
     Fault(
+        "polls that are only counted hide the one that yields",
+        WAIT,
+        "\tif (endpoint_shares(endpoint))\n\t\tplain =",
+        "\tif (endpoint->base.simulated)\n\t\tplain =",
+    ),
+    Fault(
+        "polls that are only counted hide those that read the clock",
+        WAIT,
+        "uint32_t plain = polls_before(MAINTAIN_POLL, whole->idle, MAINTAIN_POLL);",
+        "uint32_t plain = ABSENCE_POLLS;",
+    ),
+    Fault(
         "who was away once is polled again for as long as something comes",
         PATIENCE,
         "patience->watched = patience->trust == 0;",

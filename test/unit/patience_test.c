@@ -190,7 +190,7 @@ static void endpoint__polls_in_vain(void **state)
 	pair_open(&pair, options);
 	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 	assert_int_equal(polls(pair.a, 16000, 20), 16000);
-	assert_in_range(clock_reads, 1, 16000 / 8);
+	assert_in_range(clock_reads, 16000 / 16, 16000 / 8); /* most polls are only counted */
 	assert_int_equal(polls(pair.a, 16000, 10000), 16000);
 	assert_in_range(polls(pair.a, 16000, 700), 16001, 16000 * 3 / 2);
 	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);

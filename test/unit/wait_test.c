@@ -184,6 +184,34 @@ static void again__for_who_may_be_running(void **state)
 	thole_endpoint_close(to);
 }
 
+/* Of calls that find nothing most are only counted, but where cores are shared one in a hundred yields. A loss of the
+ * core, by which a caller is made to sleep instead, is forgotten between two hundreds. */
+static void yields__once_in_a_hundred(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=100000", NULL};
+	struct thole_request *receive;
+	unsigned once = 0;
+	struct pair pair;
+	uint8_t byte = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	for (int i = 0; i < 100; i++) {
+		struct endpoint *outer = endpoint_of(pair.a);
+		uint64_t yields = outer->own_counters[COUNTER_YIELDS];
+
+		outer->contention = (struct contention){0};
+		for (int k = 0; k < 100; k++)
+			assert_int_equal(thole_progress(pair.a), 0);
+		once += outer->own_counters[COUNTER_YIELDS] == yields + 1;
+	}
+	assert_in_range(once, 80, 100);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+	pair_close(&pair);
+}
+
 /* What was reported complete and waits for room at its peer is what there is to see to, and nothing else. */
 static void tend__what_was_sent(void **state)
 {
@@ -358,6 +386,7 @@ int main(void)
 		cmocka_unit_test(events__never_end),
 		cmocka_unit_test(arm__beside_the_progress_thread),
 		cmocka_unit_test(again__for_who_may_be_running),
+		cmocka_unit_test(yields__once_in_a_hundred),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 		cmocka_unit_test(tend__what_moves_by_itself),
