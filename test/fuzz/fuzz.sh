@@ -28,11 +28,13 @@ esac
 flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w)
 flags+=("-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/made")
 mkdir -p "$folder/corpus/$target"
-echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$folder/$target-probe.c"
-"$clang" "${flags[@]}" "$folder/$target-probe.c" -o "$folder/$target-probe" 2>/dev/null ||
-	{ echo "$clang has no fuzzer"; exit 77; }
+made=$(mktemp -d "$folder/made.XXXXXX")
+trap 'rm -rf "$made"' EXIT
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return 0; }' >"$made/probe.c"
+"$clang" "${flags[@]}" "$made/probe.c" -o "$made/probe" 2>/dev/null || { echo "$clang has no fuzzer"; exit 77; }
 
-# The targets may start side by side: one of them compiles the library, on all processors, and the others wait.
+# Calls may go on side by side, of one target, too: one of them compiles the library, on all processors, and the others
+# wait; and nobody writes to a program that another runs.
 library=$folder/fuzzed.a
 exec {lock}>"$folder/lock"
 flock "$lock"
@@ -43,17 +45,16 @@ if [ ! -e "$library" ] || [ -n "$(find "${sources[@]}" -newer "$library" -print 
 		python3 "$root/tools/fields.py" header "$fields" \
 			>"$folder/made/transport/datagram/wire/$(basename "$fields" .fields)_fields.h"
 	done
-	objects=$(mktemp -d "$folder/objects.XXXXXX")
-	trap 'rm -rf "$objects"' EXIT
 	find "$root/src" -name '*.c' | while read -r source; do
-		printf '%s\0' "$source" -o "$objects/${source//\//_}.o"
+		printf '%s\0' "$source" -o "$made/${source//\//_}.o"
 	done | xargs -0 -n 3 -P "$(nproc)" "$clang" "${flags[@]}" -c
-	ar rc "$library.new" "$objects"/*.o
-	mv "$library.new" "$library"
-	rm -r "$objects"
+	ar rc "$made/library" "$made"/*.o
+	mv "$made/library" "$library"
 fi
 exec {lock}>&-
 
-"$clang" "${flags[@]}" "${own[@]}" "$library" -o "$folder/$target-fuzzer" -lpthread "${link[@]}"
+"$clang" "${flags[@]}" "${own[@]}" "$library" -o "$made/fuzzer" -lpthread "${link[@]}"
+mv "$made/fuzzer" "$folder/$target-fuzzer"
+rm -r "$made"
 exec "$folder/$target-fuzzer" -max_total_time="$seconds" -max_len="$length" -len_control=0 -timeout=60 \
 	-artifact_prefix="$folder/$target-" -print_final_stats=1 "$folder/corpus/$target"
