@@ -2,7 +2,8 @@
 """The descriptions of packets: fields.py NATIVE.fields MXOE.fields GENERATOR EVERY.pcap
 
 Faults that are put into them are refused, by the generator too; every field of each packet is in a frame of EVERY.pcap,
-which the codecs wrote (frames-every), and not 0; and `thole trace` shows each field or says that it does not.
+which the codecs wrote (frames-every), and not 0; and `thole trace` shows each field or says that it does not, and takes
+what only begins as a frame of ours does.
 """
 
 from __future__ import annotations
@@ -112,6 +113,28 @@ def check_shown() -> None:
         assert said - common == wanted, f"trace: {packet.name}: {sorted(said ^ wanted)}"
 
 
+def shown(body: bytes) -> list[str]:
+    """What `thole trace` says of the payload of a UDP packet."""
+    ip = struct.pack("!BxHHxxBBxx4s4s", 0x45, 28 + len(body), 0, 64, 17, bytes(4), bytes(4))
+    frame = bytes(12) + b"\x08\x00" + ip + struct.pack("!HHHxx", 1, 2, 8 + len(body)) + body
+    lines = packets.Lines()
+    return [f"{packet.type}: {lines.line(packet)}" for packet in packets.packets(frame, [])]
+
+
+def check_strangers() -> None:
+    """Any program's packet may begin so: a capture goes on."""
+    front = bytes([2, 0, 0]) + bytes(range(1, 17))  # what is behind the type in each head
+    for args in (0x80, 0x81):  # more words than there are
+        (said,) = shown(b"\x03" + front + bytes(12) + bytes([0, args]) + bytes(8))
+        assert said.endswith("too short"), said
+    data = b"\x06" + front + bytes(13)
+    assert len(shown(data + bytes(100) + data)) == 2
+    for end in (b"\x00" + data[1:], data[:7]):  # behind frames that offload would have joined
+        said = shown(data + data + end)
+        assert len(said) == 2 and all(line.startswith("DATA") for line in said), said
+
+
 check_faults()
 check_every()
 check_shown()
+check_strangers()

@@ -192,6 +192,8 @@ def _of_udp(data: bytes, four: bool) -> Iterator[Packet]:
         return
     for number, at in enumerate(range(0, len(body), segment)):
         part = body[at : at + segment]
+        if not _is_native(part):
+            return  # no peer of ours has sent it
         yield Packet(_apart(data[:start], part, udp, four, number), start, "native", source, target)
 
 
@@ -330,9 +332,10 @@ class Lines:
         session = found.get("nack.refused", found.get("session"))
         words.append(f"session {session:016x}")
         words += [f"counter {counter}"] if counter else []
-        words.append(DESCRIBERS[its.name](found) if len(body) >= its.end else "too short")
+        whole = all(one.name in found for one in its.steps if not one.condition)
+        words.append(DESCRIBERS[its.name](found) if whole else "too short")
         words += [name for name in FLAGS.values() if name in flags]
-        if packet.type == "RECORD" and len(body) >= its.end and self._again(packet, body, found["sequence"]):
+        if packet.type == "RECORD" and whole and self._again(packet, body, found["sequence"]):
             words.append("AGAIN")
         return " ".join(words)
 
