@@ -89,6 +89,39 @@ def test_driver(kernel: kernels.Kernel, build: Path, system: Path, thole: Thole,
     assert {path for path in files(system) if "thole" in path} == {str(rules.relative_to(system))}
 
 
+@pytest.mark.quick_on("6.12")
+def test_versions(kernel: kernels.Kernel, build: Path, system: Path, programs: Path, thole: Thole) -> None:
+    """What is installed takes the place of other versions, and none is left to DKMS without its sources."""
+    if os.geteuid() != 0:
+        pytest.skip("dkms is root's")
+
+    def dkms(action: str, *words: str) -> str:
+        trees = ["--dkmstree", system / "var/lib/dkms", "--sourcetree", system / "usr/src"]
+        command = ["dkms", action, *words, *trees, "--installtree", system / "lib/modules"]
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert not done.stderr, done.stderr
+        return done.stdout
+
+    def make(version: str) -> None:
+        conf = Path(shutil.copytree(build / "kernel/driver", system / f"usr/src/thole-{version}")) / "dkms.conf"
+        conf.write_text(conf.read_text().replace('"0.1.0"', f'"{version}"'))
+        dkms("add", f"thole/{version}")
+
+    (system / "var/lib/dkms").mkdir(parents=True)
+    make("0.0.1")
+    make("99.0")
+    done = thole("install")
+    assert done.returncode == 0, done.stderr + done.stdout
+    (line,) = dkms("status").splitlines()
+    assert line.startswith("thole/0.1.0,") and "installed" in line
+    assert list(system.glob(f"lib/modules/{kernel.release}/updates/dkms/thole.ko*"))
+    make("0.0.1")
+    done = thole("remove")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert dkms("status") == "" and not {path for path in files(system) if "thole" in path}
+
+
 def test_refused(system: Path, kernel: kernels.Kernel, thole: Thole) -> None:
     """Without headers: what is missing, and how to get it."""
     (system / "lib/modules" / kernel.release / "build").unlink()

@@ -51,8 +51,18 @@ class Place:
     def headers(self) -> Path:
         return self.root / "lib/modules" / self.kernel / "build"
 
-    def copy(self) -> Path:
-        return self.root / "usr/src" / f"{NAME}-{self.version()}"
+    def copy(self, version: str) -> Path:
+        return self.root / "usr/src" / f"{NAME}-{version}"
+
+    def versions(self) -> set[str]:
+        """Whose sources are in the system."""
+        return {copy.name[len(NAME) + 1 :] for copy in (self.root / "usr/src").glob(f"{NAME}-[0-9]*")}
+
+    def drop(self, versions: set[str]) -> None:
+        """DKMS knows them no more: of one without its sources it would complain with each new kernel."""
+        for version in versions:
+            self.dkms("remove", f"{NAME}/{version}", "--all")
+            shutil.rmtree(self.copy(version), ignore_errors=True)
 
     def dkms(self, action: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = ["dkms", action, *words]
@@ -117,10 +127,8 @@ def install(place: Place) -> int:
             f"apt install linux-headers-{place.kernel}, or your distribution's like",
         )
     words = (f"{NAME}/{place.version()}",)
-    place.dkms("remove", *words, "--all")  # an older state of the same version
-    copy = place.copy()
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(sources, copy)
+    place.drop({place.version()})  # an older state of the same version
+    shutil.copytree(sources, place.copy(place.version()))
     for name, path in FILES:
         to = place.root / path
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -130,6 +138,7 @@ def install(place: Place) -> int:
     place.need_dkms("add", *words)
     place.need_dkms("build", *words, "-k", place.kernel)
     place.need_dkms("install", *words, "-k", place.kernel, "--force")
+    place.drop(place.versions() - {place.version()})  # or a newer one would be what DKMS makes for the next kernel
     complaint = load() if place.here and place.kernel == platform.release() else ""
     print(f"thole {place.version()} is installed for kernel {place.kernel}")
     if complaint:
@@ -143,9 +152,7 @@ def remove(place: Place) -> int:
         complaint = system("modprobe", "-r", NAME)
         if complaint:
             raise Trouble(f"the driver cannot be unloaded: {complaint}", "end the programs that use it first")
-    place.dkms("remove", f"{NAME}/{place.version()}", "--all")
-    for copy in (place.root / "usr/src").glob(f"{NAME}-[0-9]*"):
-        shutil.rmtree(copy)
+    place.drop(place.versions() | {place.version()})
     for name, path in FILES:
         file = place.root / path
         if file.exists() and file.read_bytes() == (sources / name).read_bytes():
