@@ -24,6 +24,8 @@ SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --m
 GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs -n 2 --maxschedchunk 1
 # What Meson's tests said stands far above by then.
 FAILED = $(TOOL)/python test/failed.py --build $(BUILD)
+# Folders of the user's, whose names may have blanks: abspath would take each for several.
+STAGE = $(if $(DESTDIR),"$(if $(filter /%,$(firstword $(DESTDIR))),,$(CURDIR)/)$(DESTDIR)")
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
 
 .PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean
@@ -136,16 +138,16 @@ install: $(TOOL)/meson
 	@tools/packages.sh build
 	@tools/packages.sh install
 	@test -f $(BUILD)/release/build.ninja || \
-		$(MESON) setup $(BUILD)/release -Dtests=false -Dbuildtype=release -Dprefix=$(PREFIX)
-	@$(MESON) configure $(BUILD)/release -Dprefix=$(PREFIX)
+		$(MESON) setup $(BUILD)/release -Dtests=false -Dbuildtype=release -Dprefix="$(PREFIX)"
+	@$(MESON) configure $(BUILD)/release -Dprefix="$(PREFIX)"
 	@$(MESON) compile -C $(BUILD)/release
-	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(STAGE))
 
 uninstall: $(TOOL)/meson
 	@test -f $(BUILD)/release/build.ninja || { echo "thole: $(BUILD)/release, which knows what was installed, is gone;" \
 		"make install PREFIX=$(PREFIX) makes it again" >&2; exit 2; }
-	@$(MESON) configure $(BUILD)/release -Dprefix=$(PREFIX)
-	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release $(if $(DESTDIR),$(abspath $(DESTDIR)))
+	@$(MESON) configure $(BUILD)/release -Dprefix="$(PREFIX)"
+	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release $(STAGE)
 
 wheel: $(TOOL)/meson
 	@tools/packages.sh build

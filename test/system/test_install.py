@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -198,6 +199,14 @@ def options_of(build: Path, env: dict[str, str]) -> list[dict[str, str]]:
 
 
 @pytest.mark.apart("meson")
+def test_make__names_with_blanks(build: Path) -> None:
+    said = ran("make", "-n", "-C", ROOT, "install", "uninstall", f"BUILD={build}", "PREFIX=/a b", "DESTDIR=c d")
+    words = shlex.split(said.replace("\\\n", " "))
+    assert words.count("-Dprefix=/a b") == 3
+    for word in ("--destdir", str(build / "release")):
+        assert (word, f"{ROOT}/c d") in zip(words, words[1:])
+
+
 def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
     env = meson_below(build)
     prefix = next(row["value"] for row in options_of(build, env) if row["name"] == "prefix")
