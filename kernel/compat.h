@@ -59,7 +59,31 @@ static inline long compat_pin_own(unsigned long address, unsigned long pages, un
 	return got;
 }
 
-/* The same without pins; and where `locked_p` is not NULL, it waits, and says whether the lock is still held. */
+/* Whether pages of a process that were just pinned to be written may stay so. Not those of a file whose file system is
+ * told of each first write: it has them written out, and takes them for clean until the pins go, whatever was written
+ * through these meanwhile. From 6.5 on the kernel refuses to pin them. */
+static inline bool compat_may_write(struct mm_struct *mm, unsigned long address, unsigned long pages)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+	unsigned long end = address + (pages << PAGE_SHIFT);
+	const struct vm_operations_struct *calls;
+	struct vm_area_struct *vma;
+	bool may = true;
+
+	mmap_read_lock(mm);
+	for (vma = find_vma(mm, address); may && vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end)) {
+		calls = vma->vm_flags & VM_SHARED ? vma->vm_ops : NULL;
+		may = !calls || !(calls->page_mkwrite || calls->pfn_mkwrite);
+	}
+	mmap_read_unlock(mm);
+	return may;
+#else
+	return true;
+#endif
+}
+
+/* As compat_pin_remote, without pins; and where `locked_p` is not NULL, it waits, and says whether the lock is still
+ * held. */
 static inline long compat_get_remote(struct mm_struct *mm, unsigned long address, unsigned long pages,
 				     unsigned int flags, struct page **pages_p, int *locked_p)
 {

@@ -241,6 +241,11 @@ static long pin_run(struct pages *pages, const struct region_run *run)
 		got = compat_pin_remote(mm, run->address, run->pages, flags, list);
 		mmap_read_unlock(mm);
 	}
+	/* After it: a mapping that comes in its place is found out by pages_commit. */
+	if (got > 0 && flags & FOLL_WRITE && !compat_may_write(mm, run->address, got)) {
+		unpin_user_pages(list, got);
+		got = -EFAULT;
+	}
 	return got ? got : -EFAULT;
 }
 

@@ -8,6 +8,7 @@
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -246,6 +247,30 @@ static void case_truncate(void)
 	CHECK(ftruncate(fd, LENGTH) == 0);
 	CHECK(bed.memory[99 * PAGE] == contents(99 * PAGE, 1) && bed.memory[100 * PAGE] == 0);
 	same(&bed);
+}
+
+/* Of a file that is written out, pages that were written through pins would be taken for clean, and so left out. */
+static void case_writeback(void)
+{
+	char folder[] = "/tmp/thole-XXXXXX";
+	struct driver driver = driver_open();
+	struct thole_driver_pin answer;
+	unsigned char *memory;
+	uint32_t id;
+	int fd;
+
+	/* It is told of first writes, as a disk's is. */
+	CHECK(mkdtemp(folder) && mount("none", folder, "ramfs", 0, NULL) == 0);
+	CHECK(chdir(folder) == 0 && (fd = open("file", O_RDWR | O_CREAT, 0600)) >= 0 && chdir("/") == 0);
+	CHECK(umount2(folder, MNT_DETACH) == 0 && rmdir(folder) == 0);
+	CHECK(ftruncate(fd, LENGTH) == 0);
+	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(memory != MAP_FAILED);
+	id = declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(id && pin(&driver, id, LENGTH, 0, &answer) == -EFAULT);
+	CHECK(pages_pinned() == 0);
+	id = declare(&driver, memory, LENGTH, 0);
+	CHECK(id && pin(&driver, id, LENGTH, 0, &answer) == 0 && answer.state == THOLE_DRIVER_PINNED);
 }
 
 /* ---- Processes ------------------------------------------------------------------------------- */
@@ -661,9 +686,9 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
-	CASE(collapse), CASE(hole), CASE(truncate), CASE(fork), CASE(exec), CASE(exit), CASE(kill), CASE(userfault),
-	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(limit),
-	CASE(order), CASE(arguments), CASE(many), CASE(watch),
+	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(exec), CASE(exit),
+	CASE(kill), CASE(userfault), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
+	CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)
