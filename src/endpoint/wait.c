@@ -38,7 +38,7 @@ enum {
 	MAINTAIN_NS = 20000,    /* between two maintenances while idle, */
 	MAINTAIN_SHARED_NS = 100000, /* and where others of this job wait for the core: most of that time is theirs */
 	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
-	TEND_POLLS = 64,        /* of one thole_tend: who comes back waits for no more */
+	TEND_POLLS = 64,        /* of one thole_tend, or turn of the progress thread: others wait for no more */
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
 	ABSENCE_POLLS = 32,     /* idle calls, in a row or not, between two looks whether the core was lost */
 	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest, */
@@ -763,6 +763,7 @@ static void *progress_run(void *arg)
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
 		uint32_t turns;
+		int n = 1;
 
 		if (progress_naps(thread))
 			continue;
@@ -774,9 +775,13 @@ static void *progress_run(void *arg)
 		}
 		endpoint_of(endpoint)->beside = true;
 		turns = endpoint_turns(endpoint);
-		while (endpoint_progress(endpoint) > 0)
-			;
+		for (int i = 0; i < TEND_POLLS && n > 0; i++)
+			n = endpoint_progress(endpoint);
 		thread->turns += endpoint_turns(endpoint) - turns;
+		if (n > 0) {
+			endpoint_unlock(endpoint);
+			continue;
+		}
 		longest = endpoint_arm(endpoint);
 		endpoint_unlock(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)

@@ -1798,6 +1798,12 @@ FAULTS = [
     ),
     Fault("a buffer for many waits for who is gone", RECEIVE, "\t\tif (gone) {", "\t\tif (0) {"),
     Fault("events are handled for ever", WAIT, "turn < EVENT_TURNS && count", "count"),
+    Fault(
+        "the progress thread keeps the lock for ever",
+        WAIT,
+        "for (int i = 0; i < TEND_POLLS && n > 0; i++)",
+        "while (n > 0)",
+    ),
     Fault("pieces of bulk in lent memory are not reported as consumed", RING, "if (bulk || !lent)", "if (!lent)"),
     Fault("what has come of a message is not held until its rest is here", RING, "return ring->tries > 0 &&", "return 0 &&"),
     Fault(

@@ -377,6 +377,46 @@ static void arm__beside_the_progress_thread(void **state)
 	thole_endpoint_close(endpoint);
 }
 
+/* A peer that always has one more message keeps nobody out for long, nor the endpoint from closing. */
+
+enum { CHATS_MAX = 4000000 };
+
+static unsigned chats, chats_max;
+
+static void chat(void *arg, const struct thole_completion *completion)
+{
+	const struct pair *pair = arg;
+
+	(void)completion;
+	if (add_relaxed(&chats, 1) + 1 < load_relaxed(&chats_max))
+		thole_send(pair->a, pair->a_to_b, NULL, 0, 1, 0, THOLE_QUIET, NULL, NULL);
+}
+
+static void thread__lets_others_in(void **state)
+{
+	static const char *const alone[] = {"network=off", NULL};
+	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	static char room[1 << 20];
+	struct pair pair;
+	uint64_t value;
+
+	(void)state;
+	chats = 0;
+	chats_max = CHATS_MAX;
+	pair.a = pair_endpoint(NULL, NULL, alone);
+	pair.b = pair_endpoint(chat, &pair, options);
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, room, sizeof(room), 1, UINT64_MAX, THOLE_MULTI, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	while (load_relaxed(&chats) == 0)
+		clock_sleep(100000);
+	thole_counters(pair.b, &value, 1);
+	assert_in_range(load_relaxed(&chats), 1, CHATS_MAX - 1);
+	store_relaxed(&chats_max, 0);
+	thole_endpoint_close(pair.b);
+	thole_endpoint_close(pair.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -385,6 +425,7 @@ int main(void)
 		cmocka_unit_test(sleep__ends_with_a_message),
 		cmocka_unit_test(events__never_end),
 		cmocka_unit_test(arm__beside_the_progress_thread),
+		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
 		cmocka_unit_test(tend__what_was_sent),
