@@ -111,23 +111,6 @@ void prov_watch_forget(struct prov_domain *domain, struct thole_endpoint *endpoi
 		prov_watch_remove(container_of(node, struct prov_watch, node), endpoint);
 }
 
-int prov_watch_arm(struct prov_watch *watch)
-{
-	uint64_t ignored;
-	int error = prov_watch_descriptors(watch);
-
-	if (error)
-		return error;
-	if (watch->signaled)
-		return -FI_EAGAIN;
-	while (read(watch->event, &ignored, sizeof ignored) > 0)
-		;
-	watch->armed = true;
-	for (size_t i = 0; i < watch->count && !error; i++)
-		error = prov_error_result(thole_arm(watch->endpoints[i]));
-	return error;
-}
-
 int prov_watch_slice(struct prov_watch *watch)
 {
 	struct itimerspec when = {.it_value.tv_nsec = SLICE_MS * 1000000L};
@@ -146,6 +129,26 @@ int prov_watch_slice(struct prov_watch *watch)
 		close(watch->timer);
 		watch->timer = -1;
 	}
+	return error;
+}
+
+int prov_watch_arm(struct prov_watch *watch)
+{
+	uint64_t ignored;
+	int error = prov_watch_descriptors(watch);
+
+	if (error)
+		return error;
+	if (watch->signaled)
+		return -FI_EAGAIN;
+	while (read(watch->event, &ignored, sizeof ignored) > 0)
+		;
+	/* Else it would be readable for ever. Who still sleeps on the descriptor by itself has another slice. */
+	if (watch->timer >= 0 && read(watch->timer, &ignored, sizeof ignored) > 0)
+		error = prov_watch_slice(watch);
+	watch->armed = true;
+	for (size_t i = 0; i < watch->count && !error; i++)
+		error = prov_error_result(thole_arm(watch->endpoints[i]));
 	return error;
 }
 

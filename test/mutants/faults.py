@@ -2991,6 +2991,12 @@ FAULTS = [
         "(void)ignored;",
     ),
     Fault(
+        "a slice that is over ends all sleeps in calls",
+        "provider/prov_watch.c",
+        "if (watch->timer >= 0 && read(",
+        "if (0 && read(",
+    ),
+    Fault(
         "a counter that is bound late hears of nothing",
         "provider/prov_binding.c",
         "\tif (endpoint->enabled)\n\t\tprov_flags_settle(endpoint);\n",

@@ -68,6 +68,23 @@ static void note__wakes_who_may_sleep(void **state)
 	assert_int_equal(prov_watch_arm(&watch), -FI_EAGAIN);
 }
 
+/* A slice that is over ends one sleep, also where the next one is in a call. */
+static void slice__is_over_once(void **state)
+{
+	struct pollfd fd = {.events = POLLIN};
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	fd.fd = watch.epoll;
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	assert_int_equal(prov_watch_slice(&watch), 0);
+	assert_int_equal(poll(&fd, 1, 10000), 1);
+	for (int i = 0; i < 1000 && readable(); i++)
+		assert_int_equal(prov_watch_arm(&watch), 0);
+	assert_false(readable());
+	assert_int_equal(poll(&fd, 1, 10000), 1); /* whoever sleeps there meanwhile */
+}
+
 /* The descriptors come when somebody wants to sleep, for endpoints that were there before too. */
 static void message__wakes(void **state)
 {
@@ -108,6 +125,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(endpoints__are_listed_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(note__wakes_who_may_sleep, setup, teardown),
+		cmocka_unit_test_setup_teardown(slice__is_over_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
 						setup, teardown),
