@@ -20,7 +20,8 @@ struct endpoint {
 	uint32_t idle_calls;         /* and that did not */
 	uint32_t plain;              /* calls of a program's that only count what they do not find (endpoint_plain) */
 	uint32_t armed_at;           /* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep */
-	bool beside;                 /* the progress thread had a turn since thole_arm was last called */
+	uint64_t armed_starts;       /* endpoint_starts then */
+	bool beside;                 /* the progress thread, or who tends, had a turn since thole_arm was last called */
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */

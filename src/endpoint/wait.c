@@ -48,7 +48,8 @@ enum {
 	EVENTS = 32,            /* of one epoll_wait, */
 	EVENT_TURNS = 16,       /* of which there are so many at most: who always has something to say cannot hold us */
 	BESIDE_THREAD_NS = 50000, /* a sleep beside the progress thread, */
-	BESIDE_LOOP_NS = 1000000, /* and of that beside an event loop that sleeps */
+	BESIDE_LOOP_NS = 1000000, /* and of that beside an event loop that sleeps; */
+	BESIDE_LOOP_LOOKS = 10, /* looks at which the descriptor is readable and nobody came: he does not sleep */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -420,6 +421,21 @@ static bool endpoint_is_armed(const struct thole_endpoint *endpoint)
 	return endpoint_of(endpoint)->armed_at == endpoint_turns(endpoint);
 }
 
+/* Another number after operations that a peer has to hear of. */
+static uint64_t endpoint_starts(const struct thole_endpoint *endpoint)
+{
+	const uint64_t *counters = endpoint->base.counters;
+
+	return counters[COUNTER_SENT_EAGER] + counters[COUNTER_SENT_RENDEZVOUS] + counters[COUNTER_PUTS] +
+	       counters[COUNTER_GETS] + counters[COUNTER_ATOMICS];
+}
+
+/* Whether any was started since thole_arm: what these wait for is not what the descriptor was armed for. */
+static bool endpoint_has_started(const struct thole_endpoint *endpoint)
+{
+	return endpoint_of(endpoint)->armed_starts != endpoint_starts(endpoint);
+}
+
 int thole_arm(struct thole_endpoint *endpoint)
 {
 	uint64_t longest;
@@ -437,6 +453,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 		longest = 0;
 	}
 	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
+	endpoint_of(endpoint)->armed_starts = endpoint_starts(endpoint);
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
@@ -598,16 +615,33 @@ static int endpoint_tending(const struct thole_endpoint *endpoint)
 	return endpoint_delivers(endpoint) && !endpoint_moves_alone(endpoint) ? 2 : 1;
 }
 
+/* A turn in place of the program, also where it has armed: if it sleeps all the same, the descriptor is readable.
+ * Returns whether something was found. */
+static bool endpoint_replace(struct thole_endpoint *endpoint)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	bool armed = endpoint_is_armed(endpoint);
+	uint32_t calls = whole->calls;
+
+	endpoint_maintain(endpoint, clock_now_ns());
+	for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
+		;
+	if (armed) {
+		whole->beside = true;
+		endpoint_arm(endpoint);
+		whole->armed_at = endpoint_timer(endpoint, 1) ? endpoint_turns(endpoint) : 0;
+	}
+	return whole->calls != calls;
+}
+
 int thole_tend(struct thole_endpoint *endpoint)
 {
 	int tending;
 
 	endpoint_lock(endpoint);
 	tending = endpoint_tending(endpoint);
-	if (tending && !endpoint_is_armed(endpoint) && !endpoint->base.simulated) {
-		endpoint_maintain(endpoint, clock_now_ns());
-		for (int i = 0; i < TEND_POLLS && endpoint_poll(endpoint) > 0; i++)
-			;
+	if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint)) && !endpoint->base.simulated) {
+		endpoint_replace(endpoint);
 		tending = endpoint_tending(endpoint);
 	}
 	endpoint_unlock(endpoint);
@@ -732,6 +766,8 @@ struct progress_thread {
 	struct thole_endpoint *endpoint;
 	struct attendance attendance; /* the program's */
 	uint32_t turns; /* of endpoint_turns, those that the thread has made */
+	uint32_t armed_at; /* the endpoint's, at the last look, */
+	uint32_t looks;    /* and at how many that was so and its descriptor readable */
 	int stop;
 };
 
@@ -755,6 +791,22 @@ static bool progress_naps(struct progress_thread *thread)
 	return nap_ns > 0;
 }
 
+/* Whether who has armed sleeps, or is about to. Else it was woken by something else, and computes. */
+static bool progress_is_attended(struct progress_thread *thread)
+{
+	struct thole_endpoint *endpoint = thread->endpoint;
+	struct pollfd polled = {.fd = endpoint->base.wait_fd, .events = POLLIN};
+
+	if (endpoint_has_started(endpoint))
+		return false;
+	if (thread->armed_at != endpoint_of(endpoint)->armed_at)
+		thread->looks = 0;
+	thread->armed_at = endpoint_of(endpoint)->armed_at;
+	if (thread->looks < BESIDE_LOOP_LOOKS && poll(&polled, 1, 0) == 1)
+		thread->looks++;
+	return thread->looks < BESIDE_LOOP_LOOKS;
+}
+
 static void *progress_run(void *arg)
 {
 	struct progress_thread *thread = arg;
@@ -763,14 +815,21 @@ static void *progress_run(void *arg)
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
 		uint32_t turns;
+		bool found = false;
 		int n = 1;
 
 		if (progress_naps(thread))
 			continue;
 		endpoint_lock(endpoint);
 		if (endpoint_is_armed(endpoint)) {
+			turns = endpoint_turns(endpoint);
+			if (!progress_is_attended(thread)) {
+				found = endpoint_replace(endpoint);
+				thread->armed_at = endpoint_of(endpoint)->armed_at;
+			}
+			thread->turns += endpoint_turns(endpoint) - turns;
 			endpoint_unlock(endpoint);
-			clock_sleep(BESIDE_LOOP_NS);
+			clock_sleep(found ? BESIDE_THREAD_NS : BESIDE_LOOP_NS);
 			continue;
 		}
 		endpoint_of(endpoint)->beside = true;

@@ -148,7 +148,7 @@ FAULTS = [
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         WAIT,
-        "if (tending && !endpoint_is_armed(endpoint)",
+        "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
         "if (tending",
     ),
     Fault(
@@ -1798,6 +1798,24 @@ FAULTS = [
     ),
     Fault("a buffer for many waits for who is gone", RECEIVE, "\t\tif (gone) {", "\t\tif (0) {"),
     Fault("events are handled for ever", WAIT, "turn < EVENT_TURNS && count", "count"),
+    Fault(
+        "who has armed and computes is left to itself by the progress thread",
+        WAIT,
+        "return thread->looks < BESIDE_LOOP_LOOKS;",
+        "return true;",
+    ),
+    Fault(
+        "what is sent after arming is left to a loop that was not told",
+        WAIT,
+        "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
+        "if (tending && !endpoint_is_armed(endpoint)",
+    ),
+    Fault(
+        "an event loop that is slow to wake sleeps on, since another was there first",
+        WAIT,
+        "whole->armed_at = endpoint_timer(endpoint, 1) ? ",
+        "whole->armed_at = 1 ? ",
+    ),
     Fault(
         "the progress thread keeps the lock for ever",
         WAIT,

@@ -377,6 +377,58 @@ static void arm__beside_the_progress_thread(void **state)
 	thole_endpoint_close(endpoint);
 }
 
+/* What is sent after arming, and finds no room, leaves all the same: by the thread, or by who tends. */
+static void send_armed(const char *const *options, bool tends)
+{
+	enum { COUNT = 20000 };
+	static const char *const alone[] = {"network=off", NULL};
+	struct pollfd poller = {.events = POLLIN};
+	struct thole_completion done;
+	struct pair pair;
+
+	pair.a = pair_endpoint(NULL, NULL, alone);
+	pair.b = pair_endpoint(NULL, NULL, options);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	for (uint64_t i = 0; i <= COUNT; i++) {
+		while (i == 1 && thole_arm(pair.b) != 0)
+			thole_progress(pair.b);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, &i, sizeof(i), i, 0, THOLE_INJECT | THOLE_QUIET, NULL,
+					    NULL), 0);
+	}
+	for (uint64_t i = 0; i <= COUNT; i++) {
+		int found = 0;
+
+		for (int turn = 0; turn < PAIR_TURNS_MAX && !found; turn++) {
+			found = thole_probe(pair.a, THOLE_ANY, i, UINT64_MAX, THOLE_DISCARD, &done);
+			if (!found && tends)
+				thole_tend(pair.b);
+			else if (!found)
+				clock_sleep(20000);
+		}
+		assert_true(found);
+	}
+	poller.fd = thole_fd(pair.b);
+	assert_int_equal(poll(&poller, 1, 10000), 1); /* if it sleeps there after all */
+	thole_endpoint_close(pair.b);
+	thole_endpoint_close(pair.a);
+}
+
+static void arm__and_send_beside_the_progress_thread(void **state)
+{
+	static const char *const options[] = {"network=off", "progress_thread=on", "sends_max=32768", NULL};
+
+	(void)state;
+	send_armed(options, false);
+}
+
+static void arm__and_send_beside_who_tends(void **state)
+{
+	static const char *const options[] = {"network=off", "sends_max=32768", NULL};
+
+	(void)state;
+	send_armed(options, true);
+}
+
 /* A peer that always has one more message keeps nobody out for long, nor the endpoint from closing. */
 
 enum { CHATS_MAX = 4000000 };
@@ -417,6 +469,38 @@ static void thread__lets_others_in(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* A program that has armed may be woken by something else, and compute. The thread steps in, and who sleeps on the
+ * descriptor after all is told. */
+static void arm__and_compute_beside_the_progress_thread(void **state)
+{
+	static const char *const alone[] = {"network=off", NULL};
+	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	static char from[1 << 20], to[sizeof(from)];
+	struct pollfd poller = {.events = POLLIN};
+	struct thole_request *send, *receive;
+	struct thole_completion done;
+	struct pair pair;
+
+	(void)state;
+	pair.a = pair_endpoint(NULL, NULL, alone);
+	pair.b = pair_endpoint(NULL, NULL, options);
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	poller.fd = thole_fd(pair.b);
+	for (int i = 0; i < 3; i++) {
+		from[0] = (char)i;
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, sizeof(to), 1, UINT64_MAX, 0, NULL, &receive), 0);
+		while (thole_arm(pair.b) != 0)
+			thole_progress(pair.b);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, sizeof(from), 1, 0, 0, NULL, &send), 0);
+		assert_int_equal(thole_wait(pair.a, send, 10000000000, &done), 0);
+		assert_int_equal(poll(&poller, 1, 10000), 1);
+		assert_int_equal(thole_wait(pair.b, receive, -1, &done), 0);
+		assert_int_equal(to[0], i);
+	}
+	thole_endpoint_close(pair.b);
+	thole_endpoint_close(pair.a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +509,9 @@ int main(void)
 		cmocka_unit_test(sleep__ends_with_a_message),
 		cmocka_unit_test(events__never_end),
 		cmocka_unit_test(arm__beside_the_progress_thread),
+		cmocka_unit_test(arm__and_compute_beside_the_progress_thread),
+		cmocka_unit_test(arm__and_send_beside_the_progress_thread),
+		cmocka_unit_test(arm__and_send_beside_who_tends),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
