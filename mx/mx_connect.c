@@ -46,7 +46,7 @@ mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoin
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_connect without an endpoint");
 	lock_take(&endpoint->lock);
 	inside = mxi_handler_inside(endpoint);
-	request = inside ? NULL : mxi_request_new(endpoint, MXI_CONNECT, 0, NULL, NULL, 0);
+	request = inside ? NULL : mxi_request_new(endpoint, MXI_CONNECT_CALL, 0, NULL, NULL, 0);
 	if (request) {
 		mxi_connecting_start(endpoint, request, nic_id, endpoint_id, key, timeout);
 		if (!mxi_wait(endpoint, mxi_connect_is_done, request, timeout) && request->query &&

@@ -22,7 +22,7 @@ void mxi_ending_completed(void *arg, const struct thole_completion *completion)
 	} else if (completion->status == THOLE_ERR_TRUNCATED) {
 		/* a send whose receiver says how much it took, and no more */
 		request->status.xfer_length = (uint32_t)completion->length;
-	} else if (request->kind == MXI_CONNECT) {
+	} else if (request->kind >= MXI_CONNECT) {
 		mxi_connecting_completed(endpoint, request, completion->status);
 		return;
 	}

@@ -27,7 +27,7 @@ void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, m
 
 	if (request->kind == MXI_RECEIVE && request->handle != THOLE_ANY)
 		peer = mxi_peer_by_handle(&endpoint->peers, request->handle);
-	else if (request->kind == MXI_CONNECT && peer && peer->session == 0)
+	else if (request->kind >= MXI_CONNECT && peer && peer->session == 0)
 		peer->session = mxi_peer_session(&endpoint->peers, peer->handle);
 	if (__builtin_expect(code == MX_STATUS_ENDPOINT_CLOSED, 0))
 		code = mxi_request_gone_code(endpoint, peer);

@@ -28,7 +28,12 @@ enum {
 	MXI_REQUESTS_MAX = 1 << 30, /* of an endpoint; none is so large */
 };
 
-enum mxi_kind { MXI_SEND, MXI_RECEIVE, MXI_CONNECT };
+enum mxi_kind {
+	MXI_SEND,
+	MXI_RECEIVE,
+	MXI_CONNECT,      /* of mx_iconnect; from here on all connects */
+	MXI_CONNECT_CALL, /* of mx_connect, which alone knows of it: among the done ones no other call may find it */
+};
 
 enum mxi_state {
 	MXI_PENDING, /* the program waits for it */
@@ -89,6 +94,11 @@ static inline void mxi_request_free(struct mx_endpoint *endpoint, union mx_reque
 
 static inline void mxi_request_enqueue(struct mx_endpoint *endpoint, union mx_request *request)
 {
+	if (__builtin_expect(request->kind == MXI_CONNECT_CALL, 0)) {
+		list_init(&request->done);
+		list_init(&request->same);
+		return;
+	}
 	list_push_back(&endpoint->done, &request->done);
 	if (__builtin_expect(endpoint->done_by_context != NULL, 0))
 		list_push_back(mxi_request_done_of(endpoint, request->status.match_info), &request->same);

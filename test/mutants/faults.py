@@ -3069,6 +3069,12 @@ FAULTS = [
         "pthread_atfork(NULL, NULL, NULL);",
     ),
     Fault(
+        "mx_connect's end is a result that any call may take",
+        "mx/mx_connect.c",
+        "mxi_request_new(endpoint, MXI_CONNECT_CALL,",
+        "mxi_request_new(endpoint, MXI_CONNECT,",
+    ),
+    Fault(
         "a receive through UCX takes any tag",
         "ucx/ucx_tag.c",
         "wanted.mask, 0, request, NULL);\n\telse\n\t\terror = ucx_tag_recv",

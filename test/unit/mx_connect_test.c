@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mx_connect beside other calls of the program: its end is its own, and no result of theirs. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "mx_extensions.h"
+#include "myriexpress.h"
+
+enum { TIMEOUT_MS = 2000 };
+
+static struct {
+	mx_endpoint_t endpoint;
+	uint32_t calls, tested, peeked; /* of the handler; what it has found done */
+} look;
+
+/* What is done besides the send that brought us here. */
+static mx_unexp_handler_action_t look_for_done(void *context, mx_endpoint_addr_t source, uint64_t match_value,
+					       uint32_t length, void *data_if_available)
+{
+	mx_request_t request;
+	mx_status_t status;
+
+	(void)context, (void)source, (void)match_value, (void)length, (void)data_if_available;
+	look.calls++;
+	assert_int_equal(mx_ipeek(look.endpoint, &request, &look.peeked), MX_SUCCESS);
+	assert_int_equal(mx_test_any(look.endpoint, 0, 0, &status, &look.tested), MX_SUCCESS);
+	return MX_RECV_FINISHED;
+}
+
+static void send_to_self(mx_endpoint_addr_t self)
+{
+	mx_segment_t nothing = {NULL, 0};
+	mx_request_t request;
+
+	assert_int_equal(mx_isend(look.endpoint, &nothing, 1, self, 7, NULL, &request), MX_SUCCESS);
+	assert_int_equal(mx_forget(look.endpoint, &request), MX_SUCCESS);
+}
+
+/* The connect is over at once, and as it looks for that it makes progress, amid which the program looks too. */
+static void connect_is_no_result_of_others(mx_param_t *parameters, uint32_t count)
+{
+	mx_endpoint_addr_t self, addr = {{0}};
+	uint32_t endpoint_id, result;
+	mx_status_t status;
+	uint64_t nic_id;
+
+	look.calls = look.tested = look.peeked = 0;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, parameters, count, &look.endpoint),
+			 MX_SUCCESS);
+	assert_int_equal(mx_get_endpoint_addr(look.endpoint, &self), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(self, &nic_id, &endpoint_id), MX_SUCCESS);
+	assert_int_equal(mx_register_unexp_handler(look.endpoint, look_for_done, NULL), MX_SUCCESS);
+	send_to_self(self);
+	while (look.calls == 0) /* from then on one step of progress is enough */
+		assert_int_equal(mx_progress(look.endpoint), MX_SUCCESS);
+	send_to_self(self);
+	assert_int_equal(mx_connect(look.endpoint, nic_id, endpoint_id, 5, TIMEOUT_MS, &addr), MX_SUCCESS);
+	assert_int_equal(look.calls, 2);
+	assert_memory_equal(&addr, &self, sizeof(self));
+	assert_int_equal(look.tested, 0);
+	assert_int_equal(look.peeked, 0);
+	assert_int_equal(mx_test_any(look.endpoint, 0, 0, &status, &result), MX_SUCCESS);
+	assert_int_equal(result, 0);
+	assert_int_equal(mx_close_endpoint(look.endpoint), MX_SUCCESS);
+}
+
+static void connect__is_no_result_of_test_any(void **state)
+{
+	(void)state;
+	connect_is_no_result_of_others(NULL, 0);
+}
+
+static void connect__is_in_no_context(void **state)
+{
+	mx_param_t ids = {.key = MX_PARAM_CONTEXT_ID, .val = {.context_id = {.bits = 4, .shift = 60}}};
+
+	(void)state;
+	connect_is_no_result_of_others(&ids, 1);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	return mx_init() == MX_SUCCESS ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return mx_finalize() == MX_SUCCESS ? 0 : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(connect__is_no_result_of_test_any),
+		cmocka_unit_test(connect__is_in_no_context),
+	};
+
+	return cmocka_run_group_tests_name("mx_connect", tests, setup, teardown);
+}
