@@ -11,7 +11,7 @@
  * tell the board is taken and comes to nothing, and the state of the mapper is the same on all
  * hosts: one network, mapped.
  *
- * Any thread may call anything. The lock is around the queue only.
+ * Any thread may call anything. The lock is around the queue and its eventfd only.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -223,8 +223,8 @@ static void mxi_raw_sent_push(struct mx_raw_endpoint *raw, void *context)
 	lock_take(&raw->lock);
 	raw->promised--;
 	raw->sent[(raw->first + raw->count++) % SENDS_MAX] = context;
+	eventfd_write(raw->event_fd, 1); /* still locked: who takes the event takes it from there, too */
 	lock_leave(&raw->lock);
-	eventfd_write(raw->event_fd, 1);
 }
 
 static bool mxi_raw_sent_pop(struct mx_raw_endpoint *raw, void **context)
@@ -239,10 +239,9 @@ static bool mxi_raw_sent_pop(struct mx_raw_endpoint *raw, void **context)
 			*context = raw->sent[raw->first];
 		raw->first = (raw->first + 1) % SENDS_MAX;
 		raw->count--;
+		eventfd_read(raw->event_fd, &one);
 	}
 	lock_leave(&raw->lock);
-	if (some)
-		eventfd_read(raw->event_fd, &one);
 	return some;
 }
 

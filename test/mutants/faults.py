@@ -3069,6 +3069,13 @@ FAULTS = [
         "pthread_atfork(NULL, NULL, NULL);",
     ),
     Fault(
+        "a raw send is told of only after its event may be taken",
+        "mx/mx_raw.c",
+        "eventfd_write(raw->event_fd, 1); /* still locked: who takes the event takes it from there, too */\n"
+        "\tlock_leave(&raw->lock);",
+        "lock_leave(&raw->lock);\n\teventfd_write(raw->event_fd, 1);",
+    ),
+    Fault(
         "mx_connect's end is a result that any call may take",
         "mx/mx_connect.c",
         "mxi_request_new(endpoint, MXI_CONNECT_CALL,",

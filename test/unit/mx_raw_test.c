@@ -4,6 +4,7 @@
 
 #include <net/if.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,6 +21,7 @@ enum {
 	TYPE_RAW = 1,
 	SENDS_MAX = 1024, /* as raw.c bounds it */
 	PATIENCE_MS = 10000,
+	SENDS_BESIDE = 50000, /* of one thread while another fetches their events */
 };
 
 static bool has_namespace; /* else raw endpoints are not permitted here */
@@ -177,6 +179,37 @@ static void sends__are_bounded_and_in_order(void **state)
 	assert_false(readable());
 }
 
+static void *fetch_sends(void *arg)
+{
+	uint8_t got[FRAME];
+	uint32_t bytes;
+	mx_raw_status_t status;
+
+	for (unsigned sends = 0; sends < SENDS_BESIDE; sends += status == MX_RAW_SEND_COMPLETE) {
+		bytes = sizeof(got);
+		if (mx_raw_next_event(raw, NULL, NULL, got, &bytes, 0, &status) != MX_SUCCESS)
+			break;
+	}
+	return arg;
+}
+
+/* An event may be fetched as soon as it is there. Once all are, nothing is left that wakes anybody. */
+static void sends__fetched_by_another_thread(void **state)
+{
+	uint8_t frame[FRAME];
+	pthread_t thread;
+
+	(void)state;
+	need_namespace();
+	frame_make(frame, TYPE_RAW + 1, 0);
+	assert_int_equal(pthread_create(&thread, NULL, fetch_sends, NULL), 0);
+	for (unsigned i = 0; i < SENDS_BESIDE; i++)
+		while (mx_raw_send(raw, 0, NULL, 0, frame, FRAME, NULL) != MX_SUCCESS)
+			sched_yield();
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_false(readable());
+}
+
 static void open__once_a_board(void **state)
 {
 	mx_param_t parameter = {.key = MX_PARAM_UNEXP_QUEUE_MAX};
@@ -224,6 +257,7 @@ int main(void)
 		opened(frames__come_back),
 		opened(frames__of_others_are_not_seen),
 		opened(sends__are_bounded_and_in_order),
+		opened(sends__fetched_by_another_thread),
 		opened(open__once_a_board),
 		opened(arguments__are_checked),
 	};
