@@ -124,6 +124,8 @@ static void mxi_connecting_answered(struct mx_endpoint *endpoint, union mx_reque
 			query.status = mxi_request_status(error);
 		else
 			peer = mxi_peer_add(&endpoint->peers, handle, query.nic_id, query.endpoint_id, query.session);
+		if (!error && mxi_peer_is_gone(&endpoint->peers, handle))
+			query.status = MX_STATUS_ENDPOINT_CLOSED; /* or silent, which mxi_request_take sees */
 	}
 	mxi_connecting_done(endpoint, request, query.status, peer);
 }

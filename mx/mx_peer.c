@@ -52,6 +52,13 @@ uint32_t mxi_peer_session(const struct mxi_peers *peers, uint32_t handle)
 	return thole_peer_info(peers->thole, handle, &info) == 0 ? info.session : 0;
 }
 
+bool mxi_peer_is_gone(const struct mxi_peers *peers, uint32_t handle)
+{
+	struct thole_peer_info info;
+
+	return thole_peer_info(peers->thole, handle, &info) == 0 && strcmp(info.state, "gone") == 0;
+}
+
 /* A peer of MXoE says in its address who it is. */
 static bool mxi_peer_parse(const struct thole_address *address, struct mxi_identity *identity_p)
 {

@@ -74,6 +74,8 @@ struct mxi_peer *mxi_peer_add(struct mxi_peers *peers, uint32_t handle, uint64_t
 			      uint32_t session);
 /* Which of those that had this place it is; 0: not known. Only MXoE's frames say so. */
 uint32_t mxi_peer_session(const struct mxi_peers *peers, uint32_t handle);
+/* Thole has given it up, and nothing reaches it any more. */
+bool mxi_peer_is_gone(const struct mxi_peers *peers, uint32_t handle);
 void mxi_peer_free_all(struct mxi_peers *peers);
 
 #endif /* MX_PEER_H */

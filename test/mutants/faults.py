@@ -3076,6 +3076,12 @@ FAULTS = [
         "lock_leave(&raw->lock);\n\teventfd_write(raw->event_fd, 1);",
     ),
     Fault(
+        "mx_connect finds a peer that is gone",
+        "mx/mx_connecting.c",
+        "if (!error && mxi_peer_is_gone(",
+        "if (error && mxi_peer_is_gone(",
+    ),
+    Fault(
         "mx_connect's end is a result that any call may take",
         "mx/mx_connect.c",
         "mxi_request_new(endpoint, MXI_CONNECT_CALL,",

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#include "mx_extensions.h"
-#include "myriexpress.h"
+#include "message/internal.h"
+#include "mx_endpoint.h"
 
 enum { TIMEOUT_MS = 2000 };
 
@@ -79,6 +79,37 @@ static void connect__is_in_no_context(void **state)
 	connect_is_no_result_of_others(&ids, 1);
 }
 
+static mx_return_t connect_to(mx_endpoint_t endpoint, mx_endpoint_addr_t other, mx_endpoint_addr_t *addr_p)
+{
+	uint32_t endpoint_id;
+	uint64_t nic_id;
+
+	assert_int_equal(mx_decompose_endpoint_addr(other, &nic_id, &endpoint_id), MX_SUCCESS);
+	return mx_connect(endpoint, nic_id, endpoint_id, 5, TIMEOUT_MS, addr_p);
+}
+
+/* Its process lives and answers in the directory, but Thole has given it up, as one whose host was silent for long. */
+static void connect__peer_that_is_gone_does_not_come_back(void **state)
+{
+	mx_endpoint_addr_t self, addr;
+	mx_endpoint_t endpoint, other;
+	struct peer *peer;
+
+	(void)state;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &endpoint), MX_SUCCESS);
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &other), MX_SUCCESS);
+	assert_int_equal(mx_get_endpoint_addr(other, &self), MX_SUCCESS);
+	assert_int_equal(connect_to(endpoint, self, &addr), MX_SUCCESS);
+	assert_int_equal(connect_to(endpoint, self, &addr), MX_SUCCESS);
+	peer = endpoint->thole->peers[mxi_peer_at(addr)->handle];
+	peer_lost(peer, THOLE_ERR_PEER);
+	assert_int_equal(connect_to(endpoint, self, &addr), MX_CONNECTION_FAILED);
+	peer->base.silent = true;
+	assert_int_equal(connect_to(endpoint, self, &addr), MX_TIMEOUT);
+	assert_int_equal(mx_close_endpoint(endpoint), MX_SUCCESS);
+	assert_int_equal(mx_close_endpoint(other), MX_SUCCESS);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -98,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connect__is_no_result_of_test_any),
 		cmocka_unit_test(connect__is_in_no_context),
+		cmocka_unit_test(connect__peer_that_is_gone_does_not_come_back),
 	};
 
 	return cmocka_run_group_tests_name("mx_connect", tests, setup, teardown);
