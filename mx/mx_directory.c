@@ -325,7 +325,7 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 		  "UDP port %u of %s, by which other hosts find endpoint %u, is another program's; "
 		  "the option mx_port moves all of them, and has to be the same on all hosts",
 		  port, entry->board.address, entry->endpoint_id);
-	return MX_NO_RESOURCES;
+	return MX_BUSY; /* who wants any number may have the next */
 }
 
 /* Settings are those of the first entry. */

@@ -284,8 +284,8 @@ typedef struct {
 } mx_param_t;
 
 /* Open an endpoint: others connect to the board's NIC id, this endpoint id and this key. Errors:
- * NOT_INITIALIZED, BOARD_UNKNOWN, BAD_ENDPOINT_ID, BUSY (this host has it open), BAD_PARAM_*,
- * NO_RESOURCES. */
+ * NOT_INITIALIZED, BOARD_UNKNOWN, BAD_ENDPOINT_ID, BUSY (this host has it open, or its port is
+ * another program's), BAD_PARAM_*, NO_RESOURCES. */
 extern mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id,
 				    uint32_t endpoint_key, mx_param_t *params_array,
 				    uint32_t params_count, mx_endpoint_t *endpoint);

@@ -3076,6 +3076,12 @@ FAULTS = [
         "lock_leave(&raw->lock);\n\teventfd_write(raw->event_fd, 1);",
     ),
     Fault(
+        "another program's port ends the search for any MX endpoint",
+        "mx/mx_directory.c",
+        "return MX_BUSY; /* who wants",
+        "return MX_NO_RESOURCES; /* who wants",
+    ),
+    Fault(
         "mx_connect finds a peer that is gone",
         "mx/mx_connecting.c",
         "if (!error && mxi_peer_is_gone(",

@@ -6,10 +6,13 @@
  */
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 
 #include <sys/wait.h>
 
@@ -118,6 +121,41 @@ static void claim__is_one_processs_at_a_time(void **state)
 	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_BUSY);
 	actor_tell(&actor, "close");
 	assert_int_equal(mxi_directory_claim(&entry, &board, 256), MX_BAD_ENDPOINT_ID);
+}
+
+/* A UDP socket of the loopback, which is up from then on. */
+static int loopback_bind(uint16_t port)
+{
+	struct sockaddr_in name = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct ifreq request = {.ifr_name = "lo"};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &request), 0);
+	request.ifr_flags |= IFF_UP;
+	(void)ioctl(fd, SIOCSIFFLAGS, &request); /* or it is up, and not ours */
+	assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+	return fd;
+}
+
+/* Whoever wants any number goes on to the next. */
+static void claim__of_a_number_whose_port_is_taken(void **state)
+{
+	struct mxi_board board = {.nic_id = FOREIGN_NIC, .interface = "lo", .address = "127.0.0.1"};
+	struct mxi_entry entry;
+	int fd;
+
+	(void)state;
+	setenv("THOLE_NETWORK", "auto", 1);
+	fd = loopback_bind(7480 + 1 + ID); /* the option mx_port */
+	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_BUSY);
+	assert_non_null(strstr(thole_detail(), "mx_port"));
+	assert_int_equal(mxi_directory_claim(&entry, &board, ID + 1), MX_SUCCESS);
+	assert_true(entry.udp_fd >= 0);
+	mxi_directory_withdraw(&entry);
+	close(fd);
+	setenv("THOLE_NETWORK", "off", 1);
 }
 
 static void claim__ends_with_its_process(void **state)
@@ -600,6 +638,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(claim__is_one_processs_at_a_time),
+		cmocka_unit_test(claim__of_a_number_whose_port_is_taken),
 		cmocka_unit_test(claim__ends_with_its_process),
 		cmocka_unit_test(claim__is_not_inherited),
 		cmocka_unit_test(thread__is_there_while_an_entry_is),
