@@ -22,7 +22,7 @@ static int prov_binding_bind_cq(struct prov_endpoint *endpoint, struct prov_cq *
 	static const unsigned tx[] = {THOLE_OP_SEND, THOLE_OP_PUT, THOLE_OP_GET, THOLE_OP_ATOMIC,
 				      THOLE_OP_ATOMIC_FETCH};
 	static const unsigned rx[] = {THOLE_OP_RECEIVE, THOLE_OP_REMOTE_PUT, THOLE_OP_REMOTE_GET,
-				      THOLE_OP_REMOTE_ATOMIC};
+				      THOLE_OP_REMOTE_ATOMIC, THOLE_OP_REMOTE_ATOMIC_FETCH};
 	int error;
 
 	if (!(flags & (FI_TRANSMIT | FI_RECV)))
@@ -58,6 +58,7 @@ static const struct {
 	{FI_READ, THOLE_OP_GET},
 	{FI_READ, THOLE_OP_ATOMIC_FETCH},
 	{FI_REMOTE_READ, THOLE_OP_REMOTE_GET},
+	{FI_REMOTE_READ, THOLE_OP_REMOTE_ATOMIC_FETCH},
 	{FI_REMOTE_WRITE, THOLE_OP_REMOTE_PUT},
 	{FI_REMOTE_WRITE, THOLE_OP_REMOTE_ATOMIC},
 };

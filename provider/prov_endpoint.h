@@ -33,7 +33,7 @@ struct prov_sink {
 enum prov_user_flags {
 	PROV_SILENT = 1U << THOLE_USER_SHIFT,         /* count it, but make no queue entry of success */
 	PROV_WRAPPED = 1U << (THOLE_USER_SHIFT + 1),  /* the context is a struct prov_scatter */
-	PROV_SINKS = 2 * (THOLE_OP_REMOTE_ATOMIC + 1) /* rows */
+	PROV_SINKS = 2 * (THOLE_OP_REMOTE_ATOMIC_FETCH + 1) /* rows */
 };
 
 /* A message that a peek with FI_CLAIM has taken out of matching. */

@@ -39,6 +39,7 @@ static const uint64_t sink_flags[PROV_SINKS / 2] = {
 	[THOLE_OP_REMOTE_PUT] = FI_RMA | FI_REMOTE_WRITE,
 	[THOLE_OP_REMOTE_GET] = FI_RMA | FI_REMOTE_READ,
 	[THOLE_OP_REMOTE_ATOMIC] = FI_ATOMIC | FI_REMOTE_WRITE,
+	[THOLE_OP_REMOTE_ATOMIC_FETCH] = FI_ATOMIC | FI_REMOTE_READ,
 };
 
 static void prov_flags_sinks_settle(struct prov_endpoint *endpoint)

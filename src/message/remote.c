@@ -350,7 +350,8 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 		status = atomics_apply(op, type, memory, op == THOLE_READ ? NULL : operands,
 				       atomic_compares(op) ? operands + length : NULL, fetch ? result : NULL, count);
 	if (!status && (region->access & THOLE_NOTIFY))
-		remote_notify(peer, THOLE_OP_REMOTE_ATOMIC, region->context, region->key, memory, length, NULL);
+		remote_notify(peer, fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC, region->context,
+			      region->key, memory, length, NULL);
 	if (!status && fetch)
 		remote_answer_data(peer, record, result, length);
 	else

@@ -2985,6 +2985,18 @@ FAULTS = [
         "return region || request ? request->context : NULL;",
     ),
     Fault(
+        "a peer's atomic with a result is counted as one without",
+        "src/message/remote.c",
+        "fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC",
+        "THOLE_OP_REMOTE_ATOMIC",
+    ),
+    Fault(
+        "peers' atomics with a result are counted nowhere",
+        "provider/prov_binding.c",
+        "	{FI_REMOTE_READ, THOLE_OP_REMOTE_ATOMIC_FETCH},\n",
+        "",
+    ),
+    Fault(
         "peers' reads are counted as writes",
         "provider/prov_completion.c",
         " && completion->operation != THOLE_OP_REMOTE_GET)",

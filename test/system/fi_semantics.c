@@ -550,6 +550,43 @@ static void test_atomics(void)
 	pair_shut(&pair);
 }
 
+/* What a peer's accesses are counted as: atomics with a result are reads. */
+static void test_remote_counters(void)
+{
+	struct pair_attr attr = {.counters = true, .caps = FI_RMA_EVENT};
+	uint64_t word = 0, was = 0;
+	struct fid_cntr *looked;
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	looked = pair_counter(&pair, FI_REMOTE_READ);
+	pair_barrier(&pair);
+	CHECK_EQUAL(fi_write(pair.ep, &word, 8, NULL, pair.other, 0, REGION_KEY, contexts), 0);
+	pair_take(&pair, contexts);
+	CHECK_EQUAL(fi_atomic(pair.ep, &word, 1, NULL, pair.other, 0, REGION_KEY, FI_UINT64, FI_SUM,
+			      contexts),
+		    0);
+	pair_take(&pair, contexts);
+	CHECK_EQUAL(fi_read(pair.ep, &was, 8, NULL, pair.other, 0, REGION_KEY, contexts), 0);
+	pair_take(&pair, contexts);
+	CHECK_EQUAL(fi_fetch_atomic(pair.ep, &word, 1, NULL, &was, NULL, pair.other, 0, REGION_KEY,
+				    FI_UINT64, FI_SUM, contexts),
+		    0);
+	pair_take(&pair, contexts);
+	CHECK_EQUAL(fi_compare_atomic(pair.ep, &word, 1, NULL, &word, NULL, &was, NULL, pair.other,
+				      0, REGION_KEY, FI_UINT64, FI_CSWAP, contexts),
+		    0);
+	pair_take(&pair, contexts);
+	pair_barrier(&pair);
+	CHECK_EQUAL(fi_cntr_read(pair.written), 2);
+	CHECK_EQUAL(fi_cntr_read(looked), 3);
+	pair_barrier(&pair);
+	CHECK_EQUAL(fi_close(&pair.ep->fid), 0);
+	CHECK_EQUAL(fi_close(&looked->fid), 0);
+	pair.ep = NULL;
+	pair_shut(&pair);
+}
+
 /* Each kind of question to a process that has never sent anything to the one that asks. */
 static void test_one_way(int kind)
 {
@@ -962,6 +999,7 @@ static const struct {
 	{"closed_peer", test_closed_peer},
 	{"write_data", test_write_data},
 	{"atomics", test_atomics},
+	{"remote_counters", test_remote_counters},
 	{"one_way_read", test_one_way_read},
 	{"one_way_atomic", test_one_way_atomic},
 	{"one_way_match", test_one_way_match},

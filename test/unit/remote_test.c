@@ -232,6 +232,15 @@ static void notice__put_with_imm_and_notify_regions(void **state)
 		assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
 		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
 		assert_int_equal(completion.operation, THOLE_OP_REMOTE_ATOMIC);
+		assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b,
+					      &(struct thole_atomic){.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1,
+								     .operand = &one, .result = &one, .key = KEY,
+								     .offset = 8},
+					      0, NULL, &request),
+				 0);
+		assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 1);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_ATOMIC_FETCH);
 		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
 	}
 	target_close();
