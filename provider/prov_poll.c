@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "prov_cq.h"
 #include "prov_stub.h"
 
@@ -15,6 +16,7 @@ struct poll_member {
 struct prov_poll {
 	struct fid_poll fid;
 	struct prov_domain *domain;
+	struct lock lock;            /* protects the members; the domain's is taken with it held */
 	struct poll_member *members; /* its own; NULL: none yet */
 	size_t count;
 };
@@ -52,6 +54,7 @@ static int prov_poll_poll(struct fid_poll *fid, void **contexts, int count)
 	struct prov_poll *set = prov_poll_of(fid);
 	int found = 0;
 
+	lock_take(&set->lock);
 	for (size_t i = 0; i < set->count && found < count; i++) {
 		struct poll_member *member = &set->members[i];
 		bool ready = member->fid->fclass == FI_CLASS_CNTR
@@ -61,6 +64,7 @@ static int prov_poll_poll(struct fid_poll *fid, void **contexts, int count)
 		if (ready)
 			contexts[found++] = member->fid->context;
 	}
+	lock_leave(&set->lock);
 	return found;
 }
 
@@ -71,26 +75,31 @@ static int prov_poll_add(struct fid_poll *fid, struct fid *member, uint64_t flag
 
 	if (flags || (member->fclass != FI_CLASS_CQ && member->fclass != FI_CLASS_CNTR))
 		return -FI_EINVAL;
+	lock_take(&set->lock);
 	members = realloc(set->members, (set->count + 1) * sizeof *members);
-	if (!members)
-		return -FI_ENOMEM;
-	set->members = members;
-	members[set->count++] = (struct poll_member){.fid = member};
-	return 0;
+	if (members) {
+		set->members = members;
+		members[set->count++] = (struct poll_member){.fid = member};
+	}
+	lock_leave(&set->lock);
+	return members ? 0 : -FI_ENOMEM;
 }
 
 static int prov_poll_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
 {
 	struct prov_poll *set = prov_poll_of(fid);
+	int error = -FI_EINVAL;
 
 	(void)flags;
-	for (size_t i = 0; i < set->count; i++) {
+	lock_take(&set->lock);
+	for (size_t i = 0; i < set->count && error; i++) {
 		if (set->members[i].fid != member)
 			continue;
 		set->members[i] = set->members[--set->count];
-		return 0;
+		error = 0;
 	}
-	return -FI_EINVAL;
+	lock_leave(&set->lock);
+	return error;
 }
 
 static struct fi_ops_poll poll_ops = {

@@ -3,6 +3,9 @@
  * each change. */
 #include "prov_objects.h"
 
+#include <pthread.h>
+
+#include "base/atomic.h"
 #include "prov_cq.h"
 
 static struct fid_poll *set;
@@ -67,12 +70,42 @@ static void add__takes_queues_and_counters_alone(void **state)
 	assert_int_equal(fi_poll_add(set, &cq->fid, 1), -FI_EINVAL);
 }
 
+static int over; /* the thread has ended */
+
+static void *members_change(void *arg)
+{
+	enum { TURNS = 2000, MEMBERS = 64 };
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		for (int i = 0; i < MEMBERS; i++)
+			fi_poll_add(set, &cntr->fid, 0);
+		for (int i = 0; i < MEMBERS; i++)
+			fi_poll_del(set, &cntr->fid, 0);
+	}
+	store_release(&over, 1); /* partner: the test */
+	return arg;
+}
+
+/* The array of members is another one meanwhile. */
+static void poll__beside_a_thread_that_changes_members(void **state)
+{
+	void *contexts[2];
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, members_change, NULL), 0);
+	while (!load_acquire(&over)) /* partner: the thread */
+		assert_int_equal(fi_poll(set, contexts, 2), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(set__says_who_has_something, setup, teardown),
 		cmocka_unit_test_setup_teardown(add__takes_queues_and_counters_alone, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(poll__beside_a_thread_that_changes_members, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_poll", tests, NULL, NULL);
