@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-	PATIENCE_AWAY_NS = 300,     /* a caller that is back sooner does nothing between two polls */
+	PATIENCE_AWAY_CLOCKS = 3,   /* readings of the clock: a caller that is back sooner does nothing between two polls */
 	PATIENCE_WAITING_NS = 5000, /* one that is back later computes */
 	PATIENCE_GAIN = 64,         /* polls that a success pays in: about what one is worth, some hundred ns to 2 us */
 	PATIENCE_MAX = 512,         /* polls in the account: those of some waits of 20 us */
@@ -33,6 +33,7 @@ enum {
 };
 
 struct patience {
+	uint64_t clock_ns; /* what a reading of the clock takes; one is in each time between two polls */
 	uint32_t account; /* polls that may be made */
 	uint32_t rest;    /* polls that are still answered at once, where it is empty; then the time is taken, */
 	uint32_t rests;   /* for so many after the next try in vain */
@@ -80,7 +81,7 @@ static inline bool patience_trusts(struct patience *patience)
 static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns, uint32_t polls)
 {
 	uint64_t away_ns = now_ns - patience->told_ns;
-	bool back = away_ns < PATIENCE_AWAY_NS;
+	bool back = away_ns < PATIENCE_AWAY_CLOCKS * patience->clock_ns;
 
 	if (patience->told_ns == 0)
 		return 0; /* this is the first of two polls that are timed */

@@ -9,7 +9,7 @@
 #include "endpoint/patience.h"
 #include "pair.h"
 
-enum { POLLS = 100, PROBE_NS = 30, NEVER = -1 };
+enum { POLLS = 100, PROBE_NS = 30, CLOCK_NS = 25, AWAY_NS = PATIENCE_AWAY_CLOCKS * CLOCK_NS, NEVER = -1 };
 
 /* A caller, and what it has had. */
 struct caller {
@@ -44,7 +44,7 @@ static void caller_polls_often(struct caller *caller, unsigned count, uint64_t a
 		caller_polls(caller, away_ns, comes);
 }
 
-static const struct caller stranger = {.now_ns = 1000000};
+static const struct caller stranger = {.patience.clock_ns = CLOCK_NS, .now_ns = 1000000};
 
 /* Who is back at once loses nothing by being told at once, whatever comes. */
 static void caller__tight(void **state)
@@ -52,7 +52,7 @@ static void caller__tight(void **state)
 	struct caller caller = stranger;
 
 	(void)state;
-	caller_polls_often(&caller, 100000, PATIENCE_AWAY_NS - 1, 1);
+	caller_polls_often(&caller, 100000, AWAY_NS - 1, 1);
 	assert_int_equal(caller.polls, 0);
 	assert_in_range(caller.clocks, 1, 100000 * 2 / PATIENCE_REST_MAX);
 }
@@ -94,6 +94,18 @@ static void caller__waiting(void **state)
 	caller_polls_often(&caller, 1000, 700, 20);
 	assert_in_range(caller.tries, 1000 - 1000 / PATIENCE_TRUST_MAX - 6, 999); /* it is watched at times */
 	assert_int_equal(caller.patience.account, PATIENCE_MAX);
+}
+
+/* Who takes some polls' time for each look of its own gains by ours: its account stays. */
+static void caller__slow(void **state)
+{
+	struct caller caller = stranger;
+
+	(void)state;
+	caller_polls_often(&caller, PATIENCE_REST_MAX + 2, AWAY_NS, 3);
+	caller.tries = 0;
+	caller_polls_often(&caller, 1000, AWAY_NS, 3);
+	assert_in_range(caller.tries, 900, 999);
 }
 
 /* Who is back at once, and was away for long once by accident, has few tries made for it, though all of them succeed;
@@ -205,6 +217,7 @@ int main(void)
 		cmocka_unit_test(caller__computing),
 		cmocka_unit_test(caller__in_vain),
 		cmocka_unit_test(caller__waiting),
+		cmocka_unit_test(caller__slow),
 		cmocka_unit_test(caller__away_by_accident),
 		cmocka_unit_test(caller__waits_in_vain_then_again),
 		cmocka_unit_test(caller__rarely_successful),
