@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-	PATIENCE_AWAY_CLOCKS = 3,   /* readings of the clock: a caller that is back sooner does nothing between two polls */
+	PATIENCE_AWAY_CLOCKS = 3,   /* readings of the clock: one that is back sooner does nothing between two polls */
 	PATIENCE_WAITING_NS = 5000, /* one that is back later computes */
 	PATIENCE_GAIN = 64,         /* polls that a success pays in: about what one is worth, some hundred ns to 2 us */
 	PATIENCE_MAX = 512,         /* polls in the account: those of some waits of 20 us */
