@@ -443,7 +443,9 @@ enum thole_access {
 /* Expose length bytes at base (NULL and SIZE_MAX: the whole address space) to peers, under a key of the caller's
  * choice. Peers address it by offset from base. It is declared (as by thole_declare), so nothing is pinned yet:
  * export of arbitrary user memory, after the SCI paper, section 3. Its mapping stays as it is while peers may access
- * it: an adapter for remote DMA may reach it. Errors: ARGUMENT (access), KEY (in use), MEMORY. */
+ * it: an adapter for remote DMA may reach it. What of it is not mapped, as in the whole address space, peers must leave
+ * alone: their access may be this process's own, with a fault's signal. Errors: ARGUMENT (access), KEY (in use),
+ * MEMORY. */
 THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, unsigned access,
 			   uint64_t key, void *context, struct thole_region **region_p);
 
