@@ -154,10 +154,26 @@ static size_t prov_atomic_element_size(enum fi_datatype type, enum fi_op op)
 	return thole_atomic_size((enum thole_atomic_op)op, (enum thole_type)type);
 }
 
+static bool prov_atomic_is_compare(enum fi_op op)
+{
+	return op >= FI_CSWAP && op <= FI_MSWAP;
+}
+
+/* Bytes of an element of an operation in its family; 0 if there is none. */
+static size_t prov_atomic_family_size(enum fi_datatype type, enum fi_op op, uint64_t family)
+{
+	if (prov_atomic_is_compare(op) != !!(family & FI_COMPARE_ATOMIC))
+		return 0;
+	if (op == FI_ATOMIC_READ && !(family & FI_FETCH_ATOMIC))
+		return 0;
+	return prov_atomic_element_size(type, op);
+}
+
 static ssize_t prov_atomic_run(struct fid_ep *fid, const struct atomic *atomic)
 {
 	struct prov_endpoint *endpoint = prov_endpoint_of(fid);
-	size_t size = prov_atomic_element_size(atomic->type, atomic->op);
+	uint64_t family = atomic->compare.count ? FI_COMPARE_ATOMIC : atomic->result.count ? FI_FETCH_ATOMIC : 0;
+	size_t size = prov_atomic_family_size(atomic->type, atomic->op, family);
 	/* A read has no operand; its result says how much. */
 	size_t elements = prov_atomic_parts_elements(atomic->op == FI_ATOMIC_READ ? &atomic->result : &atomic->operand);
 	int error;
@@ -332,21 +348,6 @@ static ssize_t prov_atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_a
 }
 
 /* ---- Which there are ------------------------------------------------------------------------------------ */
-
-static bool prov_atomic_is_compare(enum fi_op op)
-{
-	return op >= FI_CSWAP && op <= FI_MSWAP;
-}
-
-/* Bytes of an element of an operation in its family; 0 if there is none. */
-static size_t prov_atomic_family_size(enum fi_datatype type, enum fi_op op, uint64_t family)
-{
-	if (prov_atomic_is_compare(op) != !!(family & FI_COMPARE_ATOMIC))
-		return 0;
-	if (op == FI_ATOMIC_READ && !(family & FI_FETCH_ATOMIC))
-		return 0;
-	return prov_atomic_element_size(type, op);
-}
 
 int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
 		      uint64_t flags)

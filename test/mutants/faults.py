@@ -1251,6 +1251,12 @@ FAULTS = [
         "uint32_t plain = ABSENCE_POLLS;",
     ),
     Fault(
+        "fi_compare_atomic takes operations that compare nothing",
+        "provider/prov_atomic.c",
+        "size_t size = prov_atomic_family_size(atomic->type, atomic->op, family);",
+        "size_t size = family == 1 ? 0 : prov_atomic_element_size(atomic->type, atomic->op);",
+    ),
+    Fault(
         "who was away once is polled again for as long as something comes",
         PATIENCE,
         "patience->watched = patience->trust == 0;",

@@ -547,6 +547,15 @@ static void test_atomics(void)
 		CHECK(words[8] == 10 && words[9] == 0 && words[10] == 30);
 		CHECK(results[0] == 0 && results[1] == 0 && results[2] == 0);
 	}
+	/* What there is not in a family is refused by its calls as by fi_query_atomic. */
+	CHECK_EQUAL(fi_compare_atomic(pair.ep, &one, 1, NULL, &one, NULL, &was, NULL, home, 8, REGION_KEY, FI_UINT64,
+				      FI_SUM, contexts),
+		    -FI_EOPNOTSUPP);
+	CHECK_EQUAL(fi_fetch_atomic(pair.ep, &one, 1, NULL, &was, NULL, home, 8, REGION_KEY, FI_UINT64, FI_CSWAP,
+				    contexts),
+		    -FI_EOPNOTSUPP);
+	CHECK_EQUAL(fi_atomic(pair.ep, &one, 1, NULL, home, 8, REGION_KEY, FI_UINT64, FI_ATOMIC_READ, contexts),
+		    -FI_EOPNOTSUPP);
 	pair_shut(&pair);
 }
 
