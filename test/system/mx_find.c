@@ -325,7 +325,7 @@ static void port_taken(void)
 	pair_enter(A);
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0);
-	EXPECT(&a, "15", "open %d %d", OPEN_ID, KEY); /* MX_NO_RESOURCES */
+	EXPECT(&a, "20", "open %d %d", OPEN_ID, KEY); /* MX_BUSY */
 	EXPECT(&a, "0", "open %d %d", OPEN_ID + 1, KEY);
 	actor_tell(&a, "close");
 	close(fd);
