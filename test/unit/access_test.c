@@ -572,6 +572,29 @@ static void unexpose__of_one_who_stands_before_the_door(void **state)
 	pair_close(&target.pair);
 }
 
+/* Who was shut out may not write any more, but what it sends still comes. */
+static void unexpose__leaves_a_way_for_messages(void **state)
+{
+	static const char *const cooperative[] = {"network=off", "one_copy=on", "look_again=0", "bulk=cooperative",
+						  NULL};
+	uint8_t *bytes = pair_filled(3, REGION), *back = calloc(1, REGION);
+	struct thole_request *receive;
+	uint64_t word = 5;
+
+	(void)state;
+	target_open(cooperative);
+	kernel.before = unexpose_now;
+	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), THOLE_ERR_KEY);
+	assert_false(unexposed_in_time);
+	assert_int_equal(thole_recv(target.pair.b, target.pair.b_to_a, back, REGION, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, bytes, REGION, 1, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.b, receive, NULL), 0);
+	pair_check(3, back, REGION);
+	free(bytes);
+	free(back);
+	pair_close(&target.pair);
+}
+
 static void unexpose__does_not_wait_for_nobody(void **state)
 {
 	(void)state;
@@ -682,6 +705,7 @@ int main(void)
 		cmocka_unit_test(unexpose__is_known_at_once),
 		cmocka_unit_test(unexpose__what_was_put_off),
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
+		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
 		cmocka_unit_test(access__refused_by_one_who_has_ended),

@@ -556,7 +556,8 @@ bool connect_lives(struct transport_peer *peer);
 /* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
 void *door_page(void);
 void door_page_free(void *page);
-/* Where the sender of offer number index (or DOOR_ACCESS) goes in: an address of this process, 0 without memory. */
+/* Where the sender of offer number index (or DOOR_ACCESS) goes in: an address of this process; 0 without memory, or
+ * where it was shut. */
 uint64_t door_open(struct shm_peer *link, int index);
 /* Where it goes out again, by the address of its way in. */
 uint64_t door_way_out(uint64_t way_in);
