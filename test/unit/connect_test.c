@@ -8,6 +8,8 @@
  */
 #include "unit.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -121,6 +123,7 @@ static void shm__nobody_is_there(void **state)
 /* What an endpoint greets with: bytes, and a descriptor of its segment. */
 static struct greeted {
 	bool keep, foreign; /* a greeting is kept, and not sent; the other side of a socket is of another user */
+	int refused;        /* so many are not sent, since too many descriptors of the user's are under way */
 	uint64_t bytes[32];
 	size_t length;
 	int fd;
@@ -139,6 +142,11 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	int sent;
 
+	if (greeted.refused > 0 && message->msg_control) {
+		greeted.refused--;
+		errno = ETOOMANYREFS;
+		return -1;
+	}
 	if (!greeted.keep || !message->msg_control)
 		return __real_sendmsg(fd, message, flags);
 	greeted.length = message->msg_iov[0].iov_len;
@@ -339,6 +347,33 @@ static void greeting__does_not_come(void **state)
 	assert_int_equal(shm->greeting_count, 0);
 	assert_int_equal(pair_counter(pair.b, "refused"), 2);
 	greet_close(&pair, fd);
+}
+
+/* A user's descriptors that are sent and not received are bounded: whoever comes to that goes on once others have read
+ * theirs, also where the other side does not wait for a greeting any more. */
+static void greeting__waits_for_descriptors_under_way(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+
+	(void)state;
+	for (int late = 0; late < 2; late++) {
+		struct thole_request *request, *receive;
+		struct pair pair;
+		char byte = 7;
+
+		pair_open(&pair, options);
+		greeted = (struct greeted){.refused = late ? INT_MAX : 3};
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &(char){5}, 1, 0, 0, 0, NULL, &request), 0);
+		while (late && pair_counter(pair.b, "refused") == 0)
+			pair_progress(&pair, 1);
+		greeted.refused = late ? 0 : greeted.refused;
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(byte, 5);
+		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+		assert_int_equal(greeted.refused, 0);
+		pair_close(&pair);
+	}
 }
 
 /* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not
@@ -824,6 +859,7 @@ int main(void)
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
+		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(network__connects),

@@ -441,7 +441,26 @@ static int greeting_send(struct transport_peer *peer, int socket, int fd)
 	return connect_send(socket, &greeting, sizeof(greeting), fd) ? 0 : THOLE_ERR_PEER;
 }
 
-/* Connect to the peer's listener: 0; AGAIN while it is full; PEER if there is none. */
+/* The greeting was refused. Of a user's descriptors only so many may be sent and not yet received (RLIMIT_NOFILE): it
+ * goes as soon as others have read theirs. Who has waited for it for too long meanwhile has closed the connection:
+ * then by another one. */
+static int greeting_refused(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (errno == ETOOMANYREFS)
+		return THOLE_ERR_AGAIN;
+	if (link->connecting && errno == EPIPE) {
+		close(link->watch_out.fd);
+		link->watch_out.fd = connect_socket();
+		if (link->watch_out.fd >= 0)
+			return THOLE_ERR_AGAIN;
+	}
+	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
+}
+
+/* Connect to the peer's listener, if that was not done at the last try: 0; AGAIN while it is full, or the greeting
+ * cannot go; PEER if there is none. */
 static int connect_try(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -449,7 +468,7 @@ static int connect_try(struct transport_peer *peer)
 	socklen_t length = connect_name(peer->parts.endpoint, &name);
 	int error;
 
-	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0)
+	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0 && errno != EISCONN)
 		return errno == EAGAIN || errno == EINTR
 			       ? THOLE_ERR_AGAIN
 			       : error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another "
@@ -457,8 +476,9 @@ static int connect_try(struct transport_peer *peer)
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
 		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
-	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0 ||
-	    watch_add(peer->owner, &link->watch_out) != 0)
+	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0)
+		return greeting_refused(peer);
+	if (watch_add(peer->owner, &link->watch_out) != 0)
 		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 	process_watch(peer);
 	link->connected = true;
