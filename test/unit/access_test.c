@@ -595,6 +595,29 @@ static void unexpose__leaves_a_way_for_messages(void **state)
 	pair_close(&target.pair);
 }
 
+/* A process of another PID namespace has no id here. It lives all the same, until its connection ends. */
+static void unexpose__of_one_without_a_pid(void **state)
+{
+	struct transport_peer *peer;
+	uint64_t word = 5;
+
+	(void)state;
+	target_open(local_only);
+	peer = &target.pair.b->peers[target.pair.b_to_a]->base;
+	shm_link(peer)->pid = 0;
+	kernel.before = unexpose_now;
+	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), THOLE_ERR_KEY);
+	assert_false(unexposed_in_time);
+	assert_int_equal(target.memory[0], 0);
+	assert_true(connect_lives(peer));
+	thole_endpoint_close(target.pair.a);
+	assert_false(connect_lives(peer));
+	for (int i = 0; i < TURNS; i++)
+		thole_progress(target.pair.b);
+	assert_false(connect_lives(peer));
+	thole_endpoint_close(target.pair.b);
+}
+
 static void unexpose__does_not_wait_for_nobody(void **state)
 {
 	(void)state;
@@ -706,6 +729,7 @@ int main(void)
 		cmocka_unit_test(unexpose__what_was_put_off),
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
 		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
+		cmocka_unit_test(unexpose__of_one_without_a_pid),
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
 		cmocka_unit_test(access__refused_by_one_who_has_ended),

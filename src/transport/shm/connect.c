@@ -594,6 +594,15 @@ static void process_ended(struct transport_peer *peer)
 	connect_ending(peer);
 }
 
+/* Of a process of another PID namespace no id is known here. It closes its connections after its last call. */
+static bool connection_lasts(const struct shm_peer *link)
+{
+	struct pollfd sockets[] = {{.fd = link->watch_in.fd, .events = POLLRDHUP},
+				   {.fd = link->watch_out.fd, .events = POLLRDHUP}};
+
+	return poll(sockets, 2, 0) <= 0;
+}
+
 bool connect_lives(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -602,6 +611,8 @@ bool connect_lives(struct transport_peer *peer)
 
 	if (link->ended || (process.fd >= 0 && poll(&process, 1, 0) > 0))
 		return false;
+	if (link->pid <= 0)
+		return connection_lasts(link);
 	/* Exec waits for the end of all other threads before memory is exchanged. A process whose first thread has
 	 * ended has others, perhaps, and looks like none (ESRCH); a pidfd knows better. */
 	error = copy_known(link);
@@ -622,6 +633,14 @@ static bool connect_drain(struct transport_peer *peer, int socket)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
+static void connection_ended(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	link->ended |= link->pid <= 0; /* as connection_lasts: its sockets are closed here now */
+	connect_ending(peer);
+}
+
 static void connect_event(struct transport_owner *owner, struct watch *watch, uint64_t now_ns)
 {
 	switch (watch->kind) {
@@ -636,7 +655,7 @@ static void connect_event(struct transport_owner *owner, struct watch *watch, ui
 		break;
 	default:
 		if (watch->fd >= 0 && !connect_drain(watch->peer, watch->fd))
-			connect_ending(watch->peer);
+			connection_ended(watch->peer);
 	}
 }
 

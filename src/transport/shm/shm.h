@@ -312,7 +312,7 @@ struct shm_peer {
 	uint8_t crossed_several;  /* or several of ours: both sides stream */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
-	bool ended;               /* its process has */
+	bool ended;               /* its process has, or where it has no id here, its connection */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
 	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
