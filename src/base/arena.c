@@ -627,9 +627,22 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 	return found;
 }
 
+/* What lies in [begin, end) of a block of a retired arena becomes this process's own. */
+static void retired_own(const struct arena *arena, uint32_t at, uintptr_t begin, uintptr_t end)
+{
+	uintptr_t block = (uintptr_t)arena_address(arena, at);
+	uintptr_t block_end = block + (uintptr_t)extents_length(&arena->extents, at) * ARENA_GRANULE;
+
+	begin = begin > block ? begin : block;
+	end = end < block_end ? end : block_end;
+	/* A private page that was not written yet is still the memfd's. */
+	for (size_t page = (size_t)getpagesize(); begin < end; begin = (begin & ~(page - 1)) + page)
+		__atomic_fetch_add((char *)begin, 0, __ATOMIC_RELAXED);
+}
+
 void arena_withdraw(void *address, size_t length)
 {
-	size_t page = (size_t)getpagesize();
+	uintptr_t begin = (uintptr_t)address, end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
 	struct arena *arena;
 	uint32_t at;
 
@@ -638,10 +651,9 @@ void arena_withdraw(void *address, size_t length)
 	arena_lock();
 	arena = arena_of(address, &at);
 	if (arena && (arena->retired || arena_retire(arena)))
-		/* A private page that was not written yet is still the memfd's. */
-		for (uintptr_t at_byte = (uintptr_t)address & ~(page - 1); at_byte < (uintptr_t)address + length;
-		     at_byte += page)
-			__atomic_fetch_add((char *)at_byte, 0, __ATOMIC_RELAXED);
+		for (at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
+			if (extents_kind(&arena->extents, at) == EXTENT_USED) /* else it was freed: it is nobody's */
+				retired_own(arena, at, begin, end);
 	arena_unlock();
 }
 

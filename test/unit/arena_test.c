@@ -631,6 +631,23 @@ static void withdraw__is_for_good(void **state)
 	close(fd);
 }
 
+/* What a program has freed meanwhile, in the middle or at the end, is not touched. */
+static void withdraw__of_what_was_freed(void **state)
+{
+	char *block = block_new(MIB), *freed = block_new(64 * MIB), *last = block_new(MIB);
+
+	(void)state;
+	memset(block, 1, MIB);
+	memset(last, 2, MIB);
+	assert_true(arena_free(freed));
+	arena_withdraw(block, SIZE_MAX);
+	arena_withdraw(freed, 64 * MIB);
+	assert_true(holds(block, 0, MIB, 1) && holds(last, 0, MIB, 2));
+	assert_true(arena_free(last));
+	arena_withdraw(last, MIB);
+	assert_true(arena_free(block));
+}
+
 /* ---- Limits ---------------------------------------------------------------------------------------- */
 
 /* In a child, under a limit that is set before there is an arena. NULL is no signal. */
@@ -707,6 +724,7 @@ int main(void)
 		cmocka_unit_test(fork__by_the_bare_call),
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),
+		cmocka_unit_test(withdraw__of_what_was_freed),
 		cmocka_unit_test(limits__are_the_c_librarys),
 		cmocka_unit_test(limits__address_space),
 	};

@@ -19,6 +19,8 @@
 
 void *__real_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
 void *__wrap_attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write);
+void __real_vector_read_segments(const struct vector *vector, uint64_t offset, void *to, size_t length);
+void __wrap_vector_read_segments(const struct vector *vector, uint64_t offset, void *to, size_t length);
 
 enum { LENGTH = 1 << 20, ID = 7 };
 
@@ -26,6 +28,7 @@ static struct {
 	bool refused;
 	int reads, writes; /* of data */
 	void (*writing)(void); /* once, where a place to write a block to has been found */
+	void (*putting)(void); /* once, where a put of several segments is about to be copied */
 } kernel;
 
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -54,6 +57,16 @@ void *__wrap_attach_find(struct transport_peer *peer, uint64_t address, uint64_t
 		happens();
 	}
 	return place;
+}
+
+void __wrap_vector_read_segments(const struct vector *vector, uint64_t offset, void *to, size_t length)
+{
+	void (*happens)(void) = kernel.putting;
+
+	kernel.putting = NULL;
+	if (happens)
+		happens();
+	__real_vector_read_segments(vector, offset, to, length);
 }
 
 static int kernel_open(void **state)
@@ -272,6 +285,43 @@ static struct thole_request *put_injected(struct pair *pair, uint8_t *bytes, siz
 	return request;
 }
 
+static struct pair exposing;
+static struct thole_region *exposed_region;
+
+static void unexpose_and_write(void)
+{
+	thole_unexpose(exposing.b, exposed_region);
+	memset(exposed, 1, LENGTH);
+}
+
+/* Its process is stopped for so long that it is not waited for. */
+static void unexpose__in_the_middle_of_a_put(void **state)
+{
+	enum { PUT = 20000, KEY = 5 };
+	uint8_t bytes[PUT] = {0};
+	const struct iovec segments[] = {{bytes, PUT / 2}, {bytes + PUT / 2, PUT / 2}};
+	struct thole_request *request;
+
+	(void)state;
+	exposed = buffer(true);
+	pair_open(&exposing, direct_options);
+	assert_int_equal(thole_expose(exposing.b, exposed, LENGTH, THOLE_ACCESS_PUT, KEY, NULL, &exposed_region), 0);
+	for (int i = 0; i < 200 && pair_counter(exposing.a, "attached") == 0; i++) {
+		assert_int_equal(pair_finish(&exposing, exposing.a, put_injected(&exposing, bytes, PUT, KEY), NULL), 0);
+		pair_progress(&exposing, 1000);
+	}
+	assert_int_equal(pair_counter(exposing.a, "attached"), 1);
+	memset(bytes, 2, PUT);
+	kernel.putting = unexpose_and_write;
+	assert_int_equal(thole_put(exposing.a, exposing.a_to_b, segments, 2, KEY, 0, 0, 0, NULL, &request), 0);
+	assert_null(kernel.putting);
+	assert_int_equal(pair_finish(&exposing, exposing.a, request, NULL), THOLE_ERR_KEY);
+	for (int i = 0; i < LENGTH; i++)
+		assert_int_equal(exposed[i], 1);
+	pair_close(&exposing);
+	thole_free(exposed);
+}
+
 /* A put whose memory is the caller's again is made once more, if a fork took its target's arena away meanwhile. */
 static void fork__in_the_middle_of_a_put(void **state)
 {
@@ -460,6 +510,7 @@ int main(void)
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),
+		cmocka_unit_test_setup(unexpose__in_the_middle_of_a_put, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle_of_a_put, kernel_open),
 		cmocka_unit_test_setup(stopped__writes_nothing_after_the_end, kernel_open),
 		cmocka_unit_test_setup(announcement__that_is_none, kernel_open),

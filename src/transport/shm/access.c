@@ -15,7 +15,8 @@
  * Nobody is in a region that is exposed no more: who goes in says so first (segment.accessing) and looks then whether
  * any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits then for
  * those who are in. Whoever does not come out, because he was stopped, say, finds the door shut before he has written
- * (door.c). That it still is the same process is known as for messages: copy.c.
+ * (door.c), and what he has mapped is not that memory any more. That it still is the same process is known as for
+ * messages: copy.c.
  *
  * What goes wrong is done again by records, and the target says why it may not be; a put that was half done is done
  * once more, before anybody knows that it is done. Atomics go by records: those of a process are atomic to each other
@@ -26,6 +27,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/blocks.h"
 #include "base/clock.h"
 #include "transport/shm/bulk.h"
 
@@ -58,6 +60,7 @@ struct access_row {
 struct shm_export {
 	struct list_node node;
 	uint64_t key;
+	struct iovec memory;
 };
 
 /* ---- Regions of ours -------------------------------------------------------------------------------- */
@@ -70,7 +73,7 @@ static struct shm_export *told_find(const struct shm *shm, uint64_t key)
 	return NULL;
 }
 
-static bool told_note(struct shm *shm, uint64_t key)
+static bool told_note(struct shm *shm, uint64_t key, const struct iovec *memory)
 {
 	struct shm_export *export = told_find(shm, key);
 
@@ -80,6 +83,7 @@ static bool told_note(struct shm *shm, uint64_t key)
 	if (!export)
 		return false;
 	export->key = key;
+	export->memory = *memory;
 	list_push_back(&shm->exports, &export->node);
 	return true;
 }
@@ -110,7 +114,7 @@ static void grant_asked(struct transport_peer *peer, uint64_t key)
 
 	if (owner->up->reach(peer) != 0)
 		return;
-	known = owner->up->region(peer, key, &memory, &access) && told_note(shm_of(owner), key);
+	known = owner->up->region(peer, key, &memory, &access) && told_note(shm_of(owner), key, &memory);
 	if (!known)
 		answer.imm = NO_REGION;
 	else if (access && owner->options.one_copy && !link->shut_ns)
@@ -146,28 +150,59 @@ bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns)
 	return door_is_left(link, DOOR_ACCESS, now_ns);
 }
 
-/* Waits until nobody is in any region of ours. */
-static void access_close_all(struct shm *shm)
+/* Who copies to where he has it mapped comes to no door: what he has mapped is not this memory any more. */
+static void access_unshare(struct shm *shm, struct list_node *ended)
+{
+	for (struct list_node *node = list_first(ended); node; node = list_next(ended, node)) {
+		const struct iovec *memory = &container_of(node, struct shm_export, node)->memory;
+
+		blocks()->withdraw(memory->iov_base, memory->iov_len);
+		lend_withdraw(shm->owner, &(struct vector){memory, 1, memory->iov_len});
+	}
+}
+
+static bool access_is_late(const struct shm_peer *link, uint64_t now_ns)
+{
+	return link->reaches && load_acquire(&link->in.segment->accessing) && now_ns - link->leave_ns >= LEAVE_NS;
+}
+
+/* Waits until nobody is in any region of ours, of which these end. */
+static void access_close_all(struct shm *shm, struct list_node *ended)
 {
 	uint64_t now_ns = clock_now_ns();
+	bool shared = true;
 
 	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
 		access_close_to(container_of(node, struct shm_peer, node), now_ns);
-	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node))
-		while (!shm_access_is_left(container_of(node, struct shm_peer, node), clock_now_ns()))
+	for (struct list_node *node = list_first(&shm->links); node;) {
+		struct shm_peer *link = container_of(node, struct shm_peer, node);
+
+		now_ns = clock_now_ns();
+		if (shared && access_is_late(link, now_ns)) {
+			access_unshare(shm, ended);
+			shared = false;
+		}
+		if (shm_access_is_left(link, now_ns))
+			node = list_next(&shm->links, node);
+		else
 			clock_sleep(PAUSE_NS);
+	}
 }
 
 void shm_access_region_end(struct transport_owner *owner, uint64_t key)
 {
 	struct shm *shm = shm_of(owner);
 	struct shm_export *export = told_find(shm, key);
+	struct list_node ended;
 
 	if (!export)
 		return;
+	list_init(&ended);
+	list_remove(&export->node);
+	list_push_back(&ended, &export->node);
+	access_close_all(shm, &ended);
 	list_remove(&export->node);
 	pool_put(&shm->export_pool, export);
-	access_close_all(shm);
 }
 
 /* ---- Regions of peers ------------------------------------------------------------------------------- */
@@ -643,7 +678,7 @@ void shm_access_lost(struct transport_peer *peer)
 void shm_access_withdraw(struct transport_owner *owner)
 {
 	access_make_all(shm_of(owner));
-	access_close_all(shm_of(owner));
+	access_close_all(shm_of(owner), &shm_of(owner)->exports);
 }
 
 /* ---- Opening ---------------------------------------------------------------------------------------- */
