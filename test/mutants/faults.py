@@ -3294,7 +3294,7 @@ FAULTS = [
     Fault(
         "a withdrawn page is the memfd's until it is written",
         "src/base/arena.c",
-        "__atomic_fetch_add((char *)at_byte, 0, __ATOMIC_RELAXED);",
+        "__atomic_fetch_add((char *)begin, 0, __ATOMIC_RELAXED);",
         ";",
     ),
     Fault(
@@ -3730,6 +3730,48 @@ FAULTS = [
         "src/transport/shm/access.c",
         "	door_shut(link, now_ns);\n	return door_is_left(",
         "	return link || door_is_left(",
+    ),
+    Fault(
+        "who was shut out is made offers, whose way in cannot be written",
+        "src/transport/shm/door.c",
+        "if (link->shut_ns)\n		return 0;",
+        "if (!link)\n		return 0;",
+    ),
+    Fault(
+        "who stays in a region that ends goes on to write where it is mapped",
+        "src/transport/shm/access.c",
+        "if (shared && access_is_late(link, now_ns)) {",
+        "if (!shared && access_is_late(link, now_ns)) {",
+    ),
+    Fault(
+        "what was freed is touched as its region is withdrawn",
+        "src/base/arena.c",
+        "if (extents_kind(&arena->extents, at) == EXTENT_USED) /* else",
+        "if (arena->retired) /* else",
+    ),
+    Fault(
+        "a peer of another PID namespace counts as ended",
+        "src/transport/shm/connect.c",
+        "return connection_lasts(link);",
+        "return false;",
+    ),
+    Fault(
+        "a peer of another PID namespace never ends",
+        "src/transport/shm/connect.c",
+        "link->ended |= link->pid <= 0;",
+        "link->ended |= link->pid < 0;",
+    ),
+    Fault(
+        "a greeting that the kernel holds back ends its peer",
+        "src/transport/shm/connect.c",
+        "if (errno == ETOOMANYREFS)",
+        "if (errno == 0)",
+    ),
+    Fault(
+        "who gave up waiting for a greeting is lost",
+        "src/transport/shm/connect.c",
+        "if (link->connecting && errno == EPIPE) {",
+        "if (!link->connecting && errno == EPIPE) {",
     ),
     Fault(
         "who was shut out is let in for puts again",
