@@ -3774,6 +3774,12 @@ FAULTS = [
         "if (!link->connecting && errno == EPIPE) {",
     ),
     Fault(
+        "who reads a region that has ended meanwhile takes that for what it asked for",
+        "src/transport/shm/access.c",
+        "if (!error && !row->put && !access_has_read(link, row->withdrawals))",
+        "if (!error && row->put && !access_has_read(link, row->withdrawals))",
+    ),
+    Fault(
         "who was shut out is let in for puts again",
         "src/transport/shm/access.c",
         "else if (access && owner->options.one_copy && !link->shut_ns)",

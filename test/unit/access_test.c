@@ -572,6 +572,25 @@ static void unexpose__of_one_who_stands_before_the_door(void **state)
 	pair_close(&target.pair);
 }
 
+static void unexpose_and_write(void)
+{
+	thole_unexpose(target.pair.b, target.region);
+	memset(target.memory, 0xee, REGION);
+}
+
+/* Nobody can keep it from reading what its user has written since. But that is not what it gets. */
+static void unexpose__of_one_who_reads_late(void **state)
+{
+	static uint8_t bytes[20000];
+
+	(void)state;
+	target_open(local_only);
+	kernel.before = unexpose_and_write;
+	assert_int_equal(finish(start(false, bytes, sizeof(bytes), 0, 0)), THOLE_ERR_KEY);
+	assert_null(kernel.before);
+	pair_close(&target.pair);
+}
+
 /* Who was shut out may not write any more, but what it sends still comes. */
 static void unexpose__leaves_a_way_for_messages(void **state)
 {
@@ -729,6 +748,7 @@ int main(void)
 		cmocka_unit_test(unexpose__what_was_put_off),
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
 		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
+		cmocka_unit_test(unexpose__of_one_who_reads_late),
 		cmocka_unit_test(unexpose__of_one_without_a_pid),
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),

@@ -297,6 +297,13 @@ static void access_leave(struct shm_peer *link)
 	store_release(&link->out.segment->accessing, 0);
 }
 
+/* Whether what was read is what was in the region: who reads for long is not waited for. */
+static bool access_has_read(const struct shm_peer *link, uint64_t withdrawals)
+{
+	fence_full(); /* partner: access_close_to, before that memory is anything else */
+	return load_relaxed(&link->out.segment->withdrawals) == withdrawals;
+}
+
 static void access_made(struct transport_access *access, int status)
 {
 	struct transport_owner *owner = access->peer->owner;
@@ -320,6 +327,8 @@ static int row_copy(struct shm_peer *link, const struct access_row *row)
 	error = row->put ? copy_write(link, row->door, &link->access_calls, &here, &there, 0, row->bytes)
 			 : copy_read(link, &here, &there, 0, row->bytes, &done);
 	access_leave(link);
+	if (!error && !row->put && !access_has_read(link, row->withdrawals))
+		return EFAULT;
 	return error;
 }
 
@@ -389,6 +398,8 @@ static bool access_mapped(struct transport_access *access, const struct grant *g
 	else
 		vector_write(access->vector, 0, memory, length);
 	access_leave(link);
+	if (!access->put && !access_has_read(link, grant->number))
+		return false;
 	if (!shared && !attach_is_current(peer, address, length, access->put, memory))
 		return false;
 	access_made(access, 0);
