@@ -3650,8 +3650,8 @@ FAULTS = [
     Fault(
         "a try for a queue is never given up",
         "src/transport/verbs/verbs.c",
-        "\t\tpair_give_up(pair); /* until it is tried again */",
-        "\t\t(void)pair;",
+        "\telse\n\t\tpair_give_up(pair);\n",
+        "",
     ),
     Fault(
         "windows that end by the connection stay lent",

@@ -1743,6 +1743,38 @@ static void test_word_by_queue(void **state)
 	end();
 }
 
+/* Whose messages go by the connection says some things by the peer's queue all the same. When the peer goes over before
+ * it has said that it has one, nothing is left of that: no queue is asked for again and again, and closing waits for
+ * nothing. */
+static void test_over_beside(void **state)
+{
+	const struct record record = {.kind = VERBS_REGION_END, .length = RECORD_EXTERNAL, .tag = 1};
+	uint64_t made;
+
+	(void)state;
+	begin_beside();
+	assert_int_equal(pair_between(1, 0)->way, WAY_NETWORK);
+	assert_true(records_say(pair_between(1, 0), &record));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	sim_nic_port(bench.process[0]->nic, false);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	made = counter(1, COUNTER_QUEUES_MADE);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 10 * (uint64_t)SECOND);
+	assert_int_equal(counter(1, COUNTER_QUEUES_MADE), made);
+	assert_true(card_drained(pair_between(1, 0)->card));
+	message_within(1, 0, 100, 10 * MILLISECOND);
+	sim_nic_port(bench.process[0]->nic, true);
+	for (int i = 0; i < 3; i++) {
+		message_within(0, 1, 100, 100 * MILLISECOND);
+		message_within(1, 0, 100, 100 * MILLISECOND);
+	}
+	assert_true(counter(0, COUNTER_VERBS_MESSAGES) > 1 && counter(1, COUNTER_VERBS_MESSAGES) > 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1793,6 +1825,7 @@ int main(void)
 		cmocka_unit_test(test_held_off),
 		cmocka_unit_test(test_repeated_longer),
 		cmocka_unit_test(test_word_by_queue),
+		cmocka_unit_test(test_over_beside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static void over_stopped(struct pair *pair)
 /* From now on by the connection. Whose records go there anyway still has to tell the peer not to use the queue. */
 static void over_begin(struct pair *pair)
 {
-	if (pair->way == WAY_OVER || (pair->way == WAY_NETWORK && !pair->queue))
+	if (pair->way == WAY_OVER || (pair->way == WAY_NETWORK && !pair->queue && list_empty(&pair->sent)))
 		return;
 	if (pair->way == WAY_QUEUE)
 		transport_count(pair->card->owner, COUNTER_VERBS_OVER);
@@ -240,13 +240,20 @@ static bool way_is_whole(const struct pair *pair)
 	return pair->state == PAIR_IDLE && (pair->way == WAY_NETWORK || !pair_is_needed(pair));
 }
 
+/* No queue, until it is tried again. Whose records go by the connection may have said something by it all the same, as
+ * of a region: what the peer may not have would ask for the next queue again and again. */
+static void way_leave(struct pair *pair)
+{
+	if (pair->way == WAY_QUEUE || !list_empty(&pair->sent))
+		over_begin(pair);
+	else
+		pair_give_up(pair);
+}
+
 /* A queue that is to be had was not for too long. */
 static void way_is_apart(struct pair *pair)
 {
-	if (pair->way == WAY_QUEUE)
-		over_begin(pair);
-	else
-		pair_give_up(pair); /* until it is tried again */
+	way_leave(pair);
 	pair->apart_ns = 0;
 }
 
@@ -368,10 +375,7 @@ static void verbs_word(struct transport_peer *peer, const struct record *record,
 		break;
 	case WORD_OVER:
 		pair->behind = true;
-		if (pair->way == WAY_QUEUE)
-			over_begin(pair);
-		else
-			pair_give_up(pair);
+		way_leave(pair);
 		break;
 	case WORD_RECORD:
 		word_record(pair, record, payload, length);
