@@ -477,6 +477,27 @@ static int post_or_refuse(struct nic_queue *queue, const struct nic_work *work)
 	return status ? status : usual->post(queue, work);
 }
 
+static void nobody_woken(void *arg, uint64_t when_ns)
+{
+	(void)arg, (void)when_ns;
+}
+
+/* An adapter that takes no note inline is of no use: each queue would break at the first one. */
+static void test_no_inline(void **state)
+{
+	struct card_setup setup;
+	struct sim_nic *nic;
+
+	(void)state;
+	begin("ib-ddr", 1, CHOOSE_READ, QUEUES);
+	card_setup_default(&setup);
+	nic = sim_nic_open(&bench.carrier.fabric, nobody_woken, NULL);
+	nic->nic.limits.inline_max = sizeof(struct head) - 1;
+	assert_int_equal(card_open(&bench.process[0]->endpoint->base, &nic->nic, &setup, &bench.carrier.calls, NULL),
+			 THOLE_ERR_UNSUPPORTED);
+	end();
+}
+
 /* A read is no longer than the adapter's works may be. */
 static void test_short_works(void **state)
 {
@@ -1788,6 +1809,7 @@ int main(void)
 		cmocka_unit_test(test_small_slots),
 		cmocka_unit_test(test_next_queue),
 		cmocka_unit_test(test_many_reads),
+		cmocka_unit_test(test_no_inline),
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
 		cmocka_unit_test(test_like_messages),

@@ -51,6 +51,8 @@ static struct {
 	struct ibv_qp_attr listening;  /* what a pair was told to */
 } fake;
 
+static uint32_t inline_most = UINT32_MAX; /* bytes that its pairs take inline, whatever is asked for */
+
 /* ---- What libibverbs has ----------------------------------------------------------------------------------- */
 
 static struct ibv_device *devices[] = {&fake.device, NULL};
@@ -207,6 +209,8 @@ static struct ibv_qp *fake_pair(struct ibv_pd *domain, struct ibv_qp_init_attr *
 	struct ibv_qp *pair = &fake.pairs[fake.pair_count++ % PAIRS];
 
 	(void)domain;
+	if (attr->cap.max_inline_data > inline_most)
+		attr->cap.max_inline_data = inline_most;
 	*pair = (struct ibv_qp){.context = &fake.context, .qp_context = attr->qp_context,
 				.qp_num = fake.pair_number ? fake.pair_number : 100 + fake.pair_count};
 	return pair;
@@ -550,6 +554,20 @@ static void test_connect_refused(void **state)
 	queue_end(queue);
 }
 
+/* Some adapters take any wish for one pair, and say what that has become. */
+static void test_inline(void **state)
+{
+	static const uint32_t most[] = {UINT32_MAX, 64, 0};
+
+	for (int i = 0; i < 3; i++) {
+		end(state);
+		inline_most = most[i];
+		begin(state);
+		assert_int_equal(nic->limits.inline_max, i ? most[i] : 512);
+	}
+	inline_most = UINT32_MAX;
+}
+
 static void event(enum ibv_event_type type, int port)
 {
 	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = type, .element.port_num = port};
@@ -859,7 +877,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_overtaken),
 		CASE(test_number_again),
-		CASE(test_connect_refused), CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
+		CASE(test_connect_refused), CASE(test_inline),
+		CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_address_changes), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),

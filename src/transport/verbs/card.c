@@ -230,11 +230,15 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 	      const struct card_carrier *carrier, void *carrier_arg)
 {
 	struct card *card = calloc(1, sizeof(*card));
-	int error;
+	int error = card ? 0 : error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
 
-	if (!card) {
+	if (card && nic->limits.inline_max < sizeof(struct head)) /* notes have no memory that they are sent from */
+		error = error_set(THOLE_ERR_UNSUPPORTED, "the adapter %s takes %u bytes inline; %zu are needed",
+				  nic->device, nic->limits.inline_max, sizeof(struct head));
+	if (error) {
 		nic->calls->close(nic);
-		return error_set(THOLE_ERR_MEMORY, "no memory for an adapter");
+		free(card);
+		return error;
 	}
 	*card = (struct card){.owner = owner, .nic = nic, .setup = *setup, .carrier = carrier,
 			      .carrier_arg = carrier_arg, .next_id = 1, .timer_ns = UINT64_MAX};

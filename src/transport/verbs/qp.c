@@ -76,7 +76,8 @@ static int qp_modify(const struct context *context, struct ibv_qp *qp, struct ib
 	return error;
 }
 
-static struct ibv_qp *qp_make(const struct context *context, uint32_t inline_max, void *owner)
+/* inline_p: bytes that it is to take inline, and then that it does: not all libraries refuse what they do not have. */
+static struct ibv_qp *qp_make(const struct context *context, uint32_t *inline_p, void *owner)
 {
 	struct ibv_qp_init_attr wanted = {
 		.qp_context = owner,
@@ -85,11 +86,14 @@ static struct ibv_qp *qp_make(const struct context *context, uint32_t inline_max
 		.srq = context->receives,
 		.cap = {.max_send_wr = context->port.limits.works,
 			.max_send_sge = context->port.limits.segments,
-			.max_inline_data = inline_max},
+			.max_inline_data = *inline_p},
 		.qp_type = IBV_QPT_RC,
 	};
+	struct ibv_qp *qp = context->verbs->create_qp(context->domain, &wanted);
 
-	return context->verbs->create_qp(context->domain, &wanted);
+	if (wanted.cap.max_inline_data < *inline_p)
+		*inline_p = wanted.cap.max_inline_data;
+	return qp;
 }
 
 static int qp_begin(const struct context *context, struct ibv_qp *qp)
@@ -156,8 +160,8 @@ bool qp_probe(struct context *context)
 	struct ibv_qp *qp = NULL;
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && !qp; i++) {
-		qp = qp_make(context, sizes[i], NULL);
 		context->port.limits.inline_max = sizes[i];
+		qp = qp_make(context, &context->port.limits.inline_max, NULL);
 	}
 	if (!qp)
 		return false;
@@ -170,7 +174,8 @@ bool qp_probe(struct context *context)
 
 struct ibv_qp *qp_new(const struct context *context, void *owner)
 {
-	struct ibv_qp *qp = qp_make(context, context->port.limits.inline_max, owner);
+	uint32_t inline_max = context->port.limits.inline_max;
+	struct ibv_qp *qp = qp_make(context, &inline_max, owner);
 	int reason;
 
 	if (!qp || qp_begin(context, qp) == 0)
