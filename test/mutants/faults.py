@@ -4238,8 +4238,32 @@ FAULTS = [
     Fault(
         "that a device is gone is lost among other events",
         "src/transport/verbs/nic_verbs.c",
-        "\telse if (verbs->events[EVENTS_MAX - 1] != NIC_EVENT_GONE)",
-        "\telse if (!verbs->gone)",
+        "\tif (verbs->gone && event != NIC_EVENT_GONE)\n\t\treturn; /* that was the last one */\n",
+        "",
+    ),
+    Fault(
+        "how the port is, is lost among other events",
+        "src/transport/verbs/nic_verbs.c",
+        "\tverbs->events[1] = port;\n",
+        "\tverbs->events[1] = NIC_EVENT_DOWN;\n",
+    ),
+    Fault(
+        "what a pair takes inline is what was asked for",
+        "src/transport/verbs/qp.c",
+        "\t\t*inline_p = wanted.cap.max_inline_data;\n",
+        "\t\t(void)inline_p;\n",
+    ),
+    Fault(
+        "an adapter that takes nothing inline is used",
+        "src/transport/verbs/card.c",
+        "nic->limits.inline_max < sizeof(struct head)",
+        "nic->limits.inline_max < 1",
+    ),
+    Fault(
+        "what was said beside by a queue that is given up asks for the next one",
+        "src/transport/verbs/verbs.c",
+        "pair->way == WAY_QUEUE || !list_empty(&pair->sent))\n\t\tover_begin(pair);",
+        "pair->way == WAY_QUEUE)\n\t\tover_begin(pair);",
     ),
     Fault(
         "an address beyond what a queue pair can name is chosen",

@@ -28,7 +28,7 @@
 enum {
 	BUCKETS = 256,          /* of queues by their pairs' numbers */
 	BATCH = 32,             /* completions taken from the library at once */
-	EVENTS_MAX = 16,        /* that nobody has asked for; one more is NIC_EVENT_LOST */
+	EVENTS_MAX = 16,        /* that nobody has asked for; with one more they are joined */
 	REPORT_EACH = 32,       /* of silent works one is reported, so that places in the ring come back */
 	STOP_NS = 20000000,     /* for an adapter to say that a pair takes no more receives, */
 	FLUSH_NS = 200000000,   /* and for it to flush what was posted: then it is destroyed as it is */
@@ -96,12 +96,26 @@ static struct nic_verbs *nic_verbs_of(struct nic *nic)
 
 /* ---- What is reported without being asked for ---------------------------------------------------------- */
 
+/* So many that nobody has asked for that they become one, behind which is how the port is now. */
+static void events_join(struct nic_verbs *verbs)
+{
+	uint8_t port = NIC_EVENT_NONE;
+
+	for (unsigned i = 0; i < verbs->event_count; i++)
+		if (verbs->events[i] == NIC_EVENT_DOWN || verbs->events[i] == NIC_EVENT_UP)
+			port = verbs->events[i];
+	verbs->events[0] = NIC_EVENT_LOST;
+	verbs->events[1] = port;
+	verbs->event_count = port == NIC_EVENT_NONE ? 1 : 2;
+}
+
 static void event_push(struct nic_verbs *verbs, enum nic_event event)
 {
-	if (verbs->event_count < EVENTS_MAX)
-		verbs->events[verbs->event_count++] = (uint8_t)event;
-	else if (verbs->events[EVENTS_MAX - 1] != NIC_EVENT_GONE)
-		verbs->events[EVENTS_MAX - 1] = verbs->gone ? NIC_EVENT_GONE : NIC_EVENT_LOST;
+	if (verbs->gone && event != NIC_EVENT_GONE)
+		return; /* that was the last one */
+	if (verbs->event_count == EVENTS_MAX)
+		events_join(verbs);
+	verbs->events[verbs->event_count++] = (uint8_t)event;
 }
 
 /* The device is gone, or as good as that. */
