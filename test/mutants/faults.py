@@ -4260,6 +4260,12 @@ FAULTS = [
         "nic->limits.inline_max < 1",
     ),
     Fault(
+        "a queue that cannot be connected is made anew at once",
+        "src/transport/verbs/pair.c",
+        "\t\tpair->refused = true;\n",
+        "",
+    ),
+    Fault(
         "what was said beside by a queue that is given up asks for the next one",
         "src/transport/verbs/verbs.c",
         "pair->way == WAY_QUEUE || !list_empty(&pair->sent))\n\t\tover_begin(pair);",

@@ -1796,6 +1796,30 @@ static void test_over_beside(void **state)
 	end();
 }
 
+static int connect_refused(struct nic_queue *queue, const struct nic_name *peer)
+{
+	(void)queue, (void)peer;
+	return THOLE_ERR_ADDRESS;
+}
+
+/* Who is asked by an adapter that his own does not reach makes no queue after the other for it. */
+static void test_unreachable(void **state)
+{
+	struct nic_calls calls;
+
+	(void)state;
+	beside = true;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	beside = false;
+	calls = *bench.process[1]->nic->nic.calls;
+	calls.queue_connect = connect_refused;
+	bench.process[1]->nic->nic.calls = &calls;
+	for (int i = 0; i < 20; i++)
+		message_within(0, 1, 100, 50 * MILLISECOND);
+	assert_in_range(counter(1, COUNTER_QUEUES_MADE), 1, 40);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1848,6 +1872,7 @@ int main(void)
 		cmocka_unit_test(test_repeated_longer),
 		cmocka_unit_test(test_word_by_queue),
 		cmocka_unit_test(test_over_beside),
+		cmocka_unit_test(test_unreachable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

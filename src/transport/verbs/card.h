@@ -57,6 +57,7 @@ enum card_times {
 	CARD_PROBE_TOLD = 250000000, /* and where only that is waited for that records were handled */
 	CARD_CROWDED = 1000000,     /* a queue is waited for so long, until one that is in use is closed, */
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
+	CARD_UNREACHED = 50000000,  /* a queue that could not be connected to the peer's is made anew after it */
 	CARD_REFUSED = 1000000,     /* receives that the adapter has refused are posted again after it */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
 };
@@ -196,6 +197,7 @@ struct pair {
 	bool connected;             /* queue_connect was called, */
 	bool tied;                /* and it may be posted to */
 	bool wanted;                /* a queue, when the one that stops has */
+	bool refused;               /* the adapter did not connect that to the peer's */
 	bool again;                 /* what was sent has to go again */
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
 	bool dead;                  /* disconnected; its memory goes when its queue has stopped */

@@ -164,6 +164,7 @@ static void pair_connect(struct pair *pair)
 	    (pair->theirs.mate && pair->theirs.mate != pair->round))
 		return;
 	if (calls_of(pair)->queue_connect(pair->queue, &pair->theirs.name) != 0) {
+		pair->refused = true;
 		pair_break(pair);
 		return;
 	}
@@ -269,7 +270,13 @@ void pair_want(struct pair *pair)
 		return;
 	pair->state = PAIR_WAITING;
 	pair->since_ns = pair->card->now_ns;
-	pair_make(pair);
+	if (!pair->refused) {
+		pair_make(pair);
+		return;
+	}
+	pair->refused = false;
+	pair->say_ns = pair->card->now_ns + CARD_UNREACHED;
+	card_attend(pair);
 }
 
 bool pair_is_needed(const struct pair *pair)
@@ -305,7 +312,7 @@ void pair_give_up(struct pair *pair)
 {
 	pair_break(pair);
 	pair->theirs.name.length = 0;
-	pair->wanted = false;
+	pair->wanted = pair->refused = false;
 	if (pair->state != PAIR_WAITING)
 		return;
 	pair->state = PAIR_IDLE;
