@@ -546,6 +546,31 @@ static void window__follows_what_comes(void **state)
 	long_close();
 }
 
+/* However little may be under way, a block at a time is: what a user sets as the window is no end to all bulk. */
+static void window__of_few_bytes(void **state)
+{
+	static const char *const windows[] = {"net_window=1", "net_window=3", "net_window=4"};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(windows) / sizeof(windows[0]); k++) {
+		const char *const strings[] = {"net_eager_max=0", windows[k], NULL};
+		struct thole_request *send, *receive;
+		void *out = pair_filled(k, 256 << 10), *in = calloc(1, 256 << 10);
+		struct pair pair;
+
+		now_ns = 1000000000;
+		wired_open(&pair, wires, &codec_native, strings, strings);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, 256 << 10, 1, UINT64_MAX, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, 256 << 10, 1, 0, 0, NULL, &send), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), 0);
+		pair_check(k, in, 256 << 10);
+		free(out);
+		free(in);
+		vanish_both(&pair);
+	}
+}
+
 /* ---- Frames that are counted together ---------------------------------------------------------------------------- */
 
 enum { TOGETHER_BLOCKS = 8 };
@@ -674,6 +699,7 @@ int main(void)
 		cmocka_unit_test(busy__is_not_asked_again),
 		cmocka_unit_test(lost__are_asked_for_at_once),
 		cmocka_unit_test(window__follows_what_comes),
+		cmocka_unit_test(window__of_few_bytes),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);

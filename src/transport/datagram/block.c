@@ -249,7 +249,9 @@ static uint64_t fetch_credit(const struct block_fetch *fetch)
 {
 	const struct block_peer *peer = fetch->peer;
 	const struct blocks *blocks = peer->all;
-	uint64_t left = fetch->length - fetch->asked, part = blocks->outstanding_max / PULL_SHARE;
+	uint64_t left = fetch->length - fetch->asked;
+	/* rounded up: of the least credit, too, there is a part, or nothing would ever be asked for */
+	uint64_t part = (blocks->outstanding_max + PULL_SHARE - 1) / PULL_SHARE;
 	uint64_t window = peer->window > peer->outstanding ? peer->window - peer->outstanding : 0;
 	uint64_t all =
 		blocks->outstanding_max > blocks->outstanding ? blocks->outstanding_max - blocks->outstanding : 0;
