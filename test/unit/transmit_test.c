@@ -184,12 +184,14 @@ static void frames__of_half_a_record_are_taken_back(void **state)
 }
 
 static unsigned offered;
+static uint64_t credited;
 
 static int mover_connects(struct mover *mover, const struct mover_peer *peer, uint32_t *id_p, struct mover_way **way_p)
 {
 	static struct mover_way way;
 
-	(void)mover, (void)peer;
+	(void)mover;
+	credited = peer->credit;
 	*id_p = 0;
 	*way_p = &way;
 	return 0;
@@ -256,6 +258,29 @@ static void rts__that_found_no_memory(void **state)
 	assert_int_equal(offered, 1);
 	assert_int_equal(engine_a()->offer_pool.live, 1);
 	vanish_both();
+}
+
+/* A mover asks for no more at a time than the engine would, though that has asked for nothing yet. */
+static void mover__has_the_credit_of_the_engine(void **state)
+{
+	static const struct mover_calls calls = {
+		.connect = mover_connects, .disconnect = mover_disconnects, .offer = mover_offers,
+		.withdraw = mover_withdraws, .fetch = mover_fetches, .poll = mover_polls,
+	};
+	struct mover mover = {.calls = &calls, .least = 1};
+
+	(void)state;
+	for (uint64_t window = 0; window <= 65536; window += 65536) {
+		open_both();
+		offered = 0;
+		pair.a->base.options.net_window = window;
+		wires[0].link.mover = &mover;
+		send_one(200000);
+		endpoint_advance(pair.a, now_ns);
+		assert_int_equal(offered, 1);
+		assert_int_equal(credited, window ? window : WINDOW_AUTO);
+		vanish_both();
+	}
 }
 
 /* A message that is more than one packet of the kernel's goes in full ones, unless the receiver has work anyway, and
@@ -743,6 +768,7 @@ int main(void)
 		cmocka_unit_test(frames__lie_apart_without_memory),
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(rts__that_found_no_memory),
+		cmocka_unit_test(mover__has_the_credit_of_the_engine),
 		cmocka_unit_test(pieces__are_packets_at_rest),
 		cmocka_unit_test(pieces__are_halves),
 		cmocka_unit_test(pieces__end_short_where_that_spares_a_frame),

@@ -88,7 +88,7 @@ static struct handover *handover_ready(struct connection *connection)
 		.bulk = &connection->route[link].bulk,
 		.guard = connection->guard,
 		.frame_max = connection->route[link].frame_max,
-		.credit = engine->blocks.outstanding_max,
+		.credit = pull_credit(engine),
 	};
 
 	if (!handover || connection->state != CONNECTION_OPEN || engine->now_ns < handover->again_ns)

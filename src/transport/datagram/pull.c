@@ -190,7 +190,7 @@ void pull_lost(struct fetch *fetch)
 	pull_fetch_end(fetch, peer->gone_status ? peer->gone_status : THOLE_ERR_PEER);
 }
 
-void pull_ask(struct engine *engine)
+uint64_t pull_credit(struct engine *engine)
 {
 	const struct link *link = engine->links[engine->order[LINK_BULK][0]];
 	uint64_t window = engine->owner->options.net_window, most = link->cached;
@@ -200,6 +200,12 @@ void pull_ask(struct engine *engine)
 		window = link->room < most ? link->room : most;
 	}
 	engine->blocks.outstanding_max = window;
+	return window;
+}
+
+void pull_ask(struct engine *engine)
+{
+	pull_credit(engine);
 	block_ask(&engine->blocks, engine->now_ns);
 }
 

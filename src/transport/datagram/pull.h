@@ -45,6 +45,8 @@ void pull_begin(struct connection *connection);
 void pull_end(struct connection *connection);
 /* transport.h */
 void pull_fetch(struct engine *engine, struct transport_fetch *job);
+/* Bytes that may be asked for and not here, of all peers: as things are now, and so known to blocks. */
+uint64_t pull_credit(struct engine *engine);
 /* Ask for more where there is credit. */
 void pull_ask(struct engine *engine);
 void pull_data_arrived(struct connection *connection, const struct packet *packet);
