@@ -780,6 +780,16 @@ static void interfaces(void)
 	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0);
 	pair_run("ip route replace default via 10.98.0.2");
 	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
+	/* An interface has each of its addresses, not the first alone. */
+	pair_run("ip address add 10.98.0.3/24 dev %s; ip address add fd98::3/64 dev %s nodad", pair_devices[0],
+		 pair_devices[0]);
+	CHECK(interface_choose("10.98.0.3", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0 && one.ethernet);
+	CHECK(one.ipv4[15] == 3);
+	CHECK(interface_choose("10.98.0.1", &one) == 0 && one.ipv4[15] == 1);
+	CHECK(interface_choose("fd98::1", &one) == 0 && one.ipv6[15] == 1);
+	CHECK(interface_choose("fd98::3", &one) == 0 && one.ipv6[15] == 3);
+	pair_run("ip address add 10.97.0.2/24 dev aaa; ip route replace default via 10.97.0.9 src 10.97.0.2");
+	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0 && one.ipv4[15] == 1);
 	pair_run("ip link set %s down; ip link del aaa", pair_devices[0]);
 	CHECK(interface_choose("", &one) == 0 && one.loopback);
 	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.up && !interface_can_udp(&one) &&

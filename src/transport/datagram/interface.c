@@ -168,42 +168,78 @@ bool interface_raw_permitted(void)
 	return fd >= 0;
 }
 
-static bool has_address(const struct interface *interface, const uint8_t address[INTERFACE_ADDRESS])
-{
-	return (interface->has_ipv4 && memcmp(interface->ipv4, address, INTERFACE_ADDRESS) == 0) ||
-	       (interface->has_ipv6 && memcmp(interface->ipv6, address, INTERFACE_ADDRESS) == 0);
-}
-
 static bool parse_address(const char *text, uint8_t address[INTERFACE_ADDRESS])
 {
 	memcpy(address, mapped, sizeof(mapped));
 	return inet_pton(AF_INET, text, address + sizeof(mapped)) == 1 || inet_pton(AF_INET6, text, address) == 1;
 }
 
-static const struct interface *by_name(const struct interface *list, unsigned count, const char *name)
+static struct interface *by_name(struct interface *list, unsigned count, const char *name)
 {
-	uint8_t address[INTERFACE_ADDRESS];
-	bool numeric = parse_address(name, address);
-
 	for (unsigned i = 0; i < count; i++)
-		if (numeric ? has_address(&list[i], address) : strcmp(list[i].name, name) == 0)
+		if (strncmp(list[i].name, name, IF_NAMESIZE) == 0)
 			return &list[i];
 	return NULL;
 }
 
+static bool is_address(const struct sockaddr *own, const uint8_t address[INTERFACE_ADDRESS])
+{
+	struct path path;
+
+	if (!own || (own->sa_family != AF_INET && own->sa_family != AF_INET6))
+		return false;
+	interface_path((const void *)own, &path);
+	return memcmp(path.bytes, address, INTERFACE_ADDRESS) == 0;
+}
+
+/* An interface may have more addresses than the two that a list says of it. Of several with this one, one that packets
+ * can go out by. */
+static struct interface *by_address(struct interface *list, unsigned count, const uint8_t address[INTERFACE_ADDRESS])
+{
+	struct interface *found = NULL;
+	struct ifaddrs *all, *one;
+
+	if (getifaddrs(&all) != 0)
+		return NULL;
+	for (one = all; one && !(found && interface_can_udp(found) && !found->loopback); one = one->ifa_next) {
+		struct interface *next =
+			is_address(one->ifa_addr, address) ? by_name(list, count, one->ifa_name) : NULL;
+
+		found = next ? next : found;
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+/* As a user has named it. An address is the one that the interface is to be used by. */
+static const struct interface *by_option(struct interface *list, unsigned count, const char *name)
+{
+	uint8_t address[INTERFACE_ADDRESS];
+	struct interface *found;
+
+	if (!parse_address(name, address))
+		return by_name(list, count, name);
+	found = by_address(list, count, address);
+	if (found)
+		memcpy(interface_is_ipv4(address) ? found->ipv4 : found->ipv6, address, INTERFACE_ADDRESS);
+	return found;
+}
+
 /* The one whose address packets to the world outside get. */
-static const struct interface *by_default_route(const struct interface *list, unsigned count)
+static const struct interface *by_default_route(struct interface *list, unsigned count)
 {
 	static const char *const outside[] = {"192.0.2.1", "2001:db8::1"}; /* of nobody: for documentation */
 	uint8_t address[INTERFACE_ADDRESS], source[INTERFACE_ADDRESS];
 
 	for (unsigned i = 0; i < 2; i++) {
+		const struct interface *found;
+
 		parse_address(outside[i], address);
 		if (interface_route(address, 0, source, NULL) != 0)
 			continue;
-		for (unsigned j = 0; j < count; j++)
-			if (has_address(&list[j], source) && interface_can_udp(&list[j]) && !list[j].loopback)
-				return &list[j];
+		found = by_address(list, count, source);
+		if (found && interface_can_udp(found) && !found->loopback)
+			return found;
 	}
 	return NULL;
 }
@@ -254,7 +290,7 @@ int interface_choose(const char *name, struct interface *interface)
 	if (error)
 		return error;
 	if (name && *name) {
-		found = by_name(list, count, name);
+		found = by_option(list, count, name);
 	} else {
 		found = by_default_route(list, count);
 		if (!found)
