@@ -829,6 +829,18 @@ FAULTS = [
         "if (length",
     ),
     Fault(
+        "of a credit of a few bytes no part is asked for",
+        BLOCK,
+        "(blocks->outstanding_max + PULL_SHARE - 1) / PULL_SHARE",
+        "blocks->outstanding_max / PULL_SHARE",
+    ),
+    Fault(
+        "a mover is told the credit of the engine's last PULL",
+        HANDOVER,
+        ".credit = pull_credit(engine),",
+        ".credit = engine->blocks.outstanding_max,",
+    ),
+    Fault(
         "the credit of a late block is given back twice",
         BLOCK,
         "\tif (!block->late)\n\t\tblocks->outstanding -= block->length;\n\tpeer->outstanding",
