@@ -30,7 +30,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 
 static int refusal; /* what epoll_pwait2 fails with; 0: nothing */
-static unsigned asked, polled, timed_out;
+static _Atomic unsigned asked, polled, timed_out; /* progress threads sleep, too */
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -188,7 +188,7 @@ static void again__for_who_may_be_running(void **state)
  * core, by which a caller is made to sleep instead, is forgotten between two hundreds. */
 static void yields__once_in_a_hundred(void **state)
 {
-	static const char *const options[] = {"network=off", "local_ranks=100000", NULL};
+	static const char *const options[] = {"network=off", "local_ranks=100000", "look_again=0", NULL};
 	struct thole_request *receive;
 	unsigned once = 0;
 	struct pair pair;
@@ -448,6 +448,8 @@ static void thread__lets_others_in(void **state)
 {
 	static const char *const alone[] = {"network=off", NULL};
 	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	/* the program sends once, then the thread */
+	const struct thole_endpoint_attr both = {.options = alone, .threads = THOLE_THREAD_SAFE};
 	static char room[1 << 20];
 	struct pair pair;
 	uint64_t value;
@@ -455,7 +457,7 @@ static void thread__lets_others_in(void **state)
 	(void)state;
 	chats = 0;
 	chats_max = CHATS_MAX;
-	pair.a = pair_endpoint(NULL, NULL, alone);
+	assert_int_equal(thole_endpoint_open(&both, &pair.a), 0);
 	pair.b = pair_endpoint(chat, &pair, options);
 	pair.a_to_b = pair_peer(pair.a, pair.b);
 	assert_int_equal(thole_recv(pair.b, THOLE_ANY, room, sizeof(room), 1, UINT64_MAX, THOLE_MULTI, NULL, NULL), 0);
