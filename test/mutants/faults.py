@@ -4254,6 +4254,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "how the port is, is lost among other events",
+        "src/transport/verbs/nic_verbs.c",
+        "\tverbs->events[1] = port;\n",
+        "\tverbs->events[1] = NIC_EVENT_DOWN;\n",
+    ),
+    Fault(
         "what a pair takes inline is what was asked for",
         "src/transport/verbs/qp.c",
         "\t\t*inline_p = wanted.cap.max_inline_data;\n",
