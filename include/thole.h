@@ -242,6 +242,8 @@ enum thole_flags {
 				     return 1, and then there is no completion */
 	THOLE_OR_NOT = 1 << 9,    /* send with THOLE_AT_ONCE: else, and of a vector, nothing is sent, and the call
 				     returns AGAIN */
+	THOLE_ARRIVED = 1 << 10,  /* send: complete only when all of it is in the memory of the receiver's process,
+				     matched or not, so that the sender's may end */
 	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
 };
 
@@ -259,7 +261,10 @@ enum {
  * *request_p is set to a handle for thole_test and its kin, which free it.
  * Completion means that the buffer is free again and the message has been handed to the transport or
  * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has
- * it); with THOLE_SYNC, that it matched. Returns 0, or 1 as THOLE_AT_ONCE has it.
+ * it); with THOLE_SYNC, that it matched; with THOLE_ARRIVED, that the receiver, which has to make progress for that,
+ * has said so: of a message longer than the option eager_max, or while the receiver keeps more than unexpected_max,
+ * only when a receive has matched it. To a host with MX, where nothing says so, THOLE_ARRIVED has no meaning.
+ * Returns 0, or 1 as THOLE_AT_ONCE has it.
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max; or THOLE_OR_NOT has it), MEMORY; what is known of a peer that is gone: PEER,

@@ -13,6 +13,8 @@ unsigned prov_flags_send(const struct prov_endpoint *endpoint, unsigned operatio
 		thole |= THOLE_IMM;
 	if ((flags & FI_MATCH_COMPLETE) && operation == THOLE_OP_SEND)
 		thole |= THOLE_SYNC;
+	if ((flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) && operation == THOLE_OP_SEND)
+		thole |= THOLE_ARRIVED;
 	return thole;
 }
 
@@ -61,9 +63,12 @@ static void prov_flags_sinks_settle(struct prov_endpoint *endpoint)
 
 void prov_flags_settle(struct prov_endpoint *endpoint)
 {
+	/* MPIs that put and get ask for it of all they do, and mean their puts: their sends would wait for a trip. */
+	uint64_t meant = endpoint->caps & (FI_RMA | FI_ATOMIC) ? ~(FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE) : ~0ull;
+
 	prov_flags_sinks_settle(endpoint);
 	endpoint->inject_flags = THOLE_INJECT | prov_endpoint_silence(endpoint, THOLE_OP_SEND, 0);
-	endpoint->send_flags = prov_flags_send(endpoint, THOLE_OP_SEND, endpoint->tx_flags);
+	endpoint->send_flags = prov_flags_send(endpoint, THOLE_OP_SEND, endpoint->tx_flags & meant);
 	endpoint->recv_flags = prov_flags_recv(endpoint, 0, endpoint->rx_flags & ~FI_MULTI_RECV);
 	endpoint->plain_recv_flags = prov_flags_recv(endpoint, THOLE_PLAIN, endpoint->rx_flags);
 	endpoint->directed = endpoint->caps & FI_DIRECTED_RECV;

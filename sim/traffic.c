@@ -49,6 +49,7 @@ static void act_send(struct process *process, struct process *other)
 	struct dice *dice = &traffic->world->traffic;
 	unsigned flags = (dice_chance(dice, plan->plain) ? (unsigned)THOLE_PLAIN : 0) |
 			 (dice_chance(dice, plan->sync) ? (unsigned)THOLE_SYNC : 0) |
+			 (dice_chance(dice, plan->arrived) ? (unsigned)THOLE_ARRIVED : 0) |
 			 (dice_chance(dice, plan->inject) ? (unsigned)THOLE_INJECT : 0) |
 			 (dice_chance(dice, plan->imm) ? (unsigned)THOLE_IMM : 0);
 	uint64_t length = length_random(traffic);
@@ -588,6 +589,7 @@ void traffic_plan_random(struct traffic_plan *plan, struct dice *dice)
 		.wild = (uint32_t)dice_below(dice, 500000),
 		.plain = dice_below(dice, 2) ? (uint32_t)dice_below(dice, 500000) : 0,
 		.sync = (uint32_t)dice_below(dice, 300000),
+		.arrived = (uint32_t)dice_below(dice, 300000),
 		.inject = (uint32_t)dice_below(dice, 300000),
 		.imm = (uint32_t)dice_below(dice, 500000),
 		.handle = (uint32_t)dice_below(dice, 1000000),

@@ -63,7 +63,7 @@ struct traffic_plan {
 	uint32_t receives_max;     /* posted at once, of a process */
 	uint32_t sends_max;        /* under way at once, of a process */
 	uint32_t receive, remote, probe, cancel, connect; /* chances of these actions; else a send */
-	uint32_t any, wild, plain, sync, inject, imm, handle, vector, shorter;
+	uint32_t any, wild, plain, sync, arrived, inject, imm, handle, vector, shorter;
 	uint32_t screen;           /* chance of turning screening on or off before an action */
 };
 

@@ -32,7 +32,7 @@ static void emitted_eager(struct thole_request *request)
 {
 	if (request->answered)
 		request_complete(request, request->status);
-	else if (request->flags & THOLE_SYNC)
+	else if (request->record.flags & RECORD_SYNC)
 		message_pend(request, REQUEST_WAITING);
 	else
 		request_complete(request, 0);
@@ -274,6 +274,8 @@ void message_rts(struct thole_request *request)
 
 	endpoint_count(request->endpoint, COUNTER_SENT_RENDEZVOUS);
 	message_window(request, &window);
+	if (request->record.flags & RECORD_NOTIFY)
+		request->record.flags &= (uint8_t)~RECORD_ARRIVED; /* the end of its fetch says so */
 	request->payload = 0;
 	request->record.kind = RECORD_RTS;
 	request->record.length = RECORD_EXTERNAL;
@@ -297,8 +299,13 @@ int message_emit(struct thole_request *request)
 		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
 		int error;
 
-		if (!request->head_sent && length < request->payload)
+		if (!request->head_sent && length < request->payload) {
+			if (request->record.flags & RECORD_NOTIFY) { /* only of one piece it is seen when all is here */
+				message_rts(request);
+				continue;
+			}
 			request->record.flags |= RECORD_MORE;
+		}
 		error = transport->push(&request->peer->base, request->head_sent ? &piece : &request->record,
 					&request->vector, request->offset, length);
 		if (error)

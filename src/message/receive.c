@@ -207,6 +207,16 @@ static bool unexpected_keep_data(struct thole_message *unexpected, const void *p
 	return true;
 }
 
+/* Its sender waits for no receive. The answer is given once. */
+static void unexpected_answer(struct thole_message *unexpected)
+{
+	struct record *record = &unexpected->record;
+
+	if ((record->flags & RECORD_ARRIVED) == RECORD_ARRIVED)
+		message_finish(unexpected->peer, record->arg[2], 0, 0);
+	record->flags &= (uint8_t)~RECORD_ARRIVED;
+}
+
 static void unexpected_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length,
 			     uint64_t total)
 {
@@ -223,6 +233,8 @@ static void unexpected_eager(struct peer *peer, const struct record *record, con
 	}
 	if (length < total)
 		peer->stream = (struct stream){.unexpected = unexpected, .left = total - length};
+	else if (record->flags & RECORD_NOTIFY)
+		unexpected_answer(unexpected);
 	unexpected_store(unexpected);
 }
 

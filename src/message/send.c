@@ -56,6 +56,8 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 {
 	struct thole_request *request;
 	unsigned flags = send->flags;
+	uint8_t answer = flags & THOLE_SYNC ? RECORD_SYNC : flags & THOLE_ARRIVED ? RECORD_ARRIVED : 0;
+	bool eager;
 	int error = message_request(endpoint, send->peer, THOLE_OP_SEND, segments, count, flags, send->context,
 				    &request);
 
@@ -65,31 +67,36 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 	request->imm = send->imm;
 	request->record = (struct record){
 		.kind = RECORD_EAGER,
-		.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0) |
-				   (flags & THOLE_SYNC ? RECORD_SYNC : 0)),
+		.flags = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0)),
 		.length = RECORD_EXTERNAL,
 		.tag = send->tag,
 		.imm = send->imm,
 	};
 	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
-	if (message_is_eager(request->peer, request->vector.length) &&
-	    !((flags & THOLE_SYNC) && request->peer->limits.messages_only)) {
-		endpoint_count(endpoint, COUNTER_SENT_EAGER);
-		request->payload = request->vector.length;
-		request->record.arg[0] = request->payload;
-		request->record.arg[2] = request_id(request);
-		if (!(flags & THOLE_SYNC))
-			request->record.length = 0; /* no args: short data goes into the record */
-		return message_start(request, request_p);
-	}
-	if (flags & THOLE_INJECT) {
+	eager = message_is_eager(request->peer, request->vector.length) &&
+		!((flags & THOLE_SYNC) && request->peer->limits.messages_only);
+	if (answer == RECORD_ARRIVED && (!eager || request->peer->limits.messages_only))
+		answer = 0; /* the end of its fetch is the answer; or there is none */
+	/* Of what may be fetched: where it goes as an RTS now, or proves to be more than one piece (message_emit). */
+	if ((flags & THOLE_INJECT) &&
+	    (!eager || (answer == RECORD_ARRIVED && request->vector.length > RECORD_INLINE_MAX))) {
 		error = request_own_data(request);
 		if (error) {
 			request_free(request);
 			return error;
 		}
 	}
-	message_rts(request);
+	request->record.flags |= answer;
+	if (!eager) {
+		message_rts(request);
+		return message_start(request, request_p);
+	}
+	endpoint_count(endpoint, COUNTER_SENT_EAGER);
+	request->payload = request->vector.length;
+	request->record.arg[0] = request->payload;
+	request->record.arg[2] = request_id(request);
+	if (!answer)
+		request->record.length = 0; /* no args: short data goes into the record */
 	return message_start(request, request_p);
 }
 
@@ -123,8 +130,8 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 	uint8_t carried = (uint8_t)((flags & THOLE_IMM ? RECORD_IMM : 0) | (flags & THOLE_PLAIN ? RECORD_PLAIN : 0));
 	int error;
 
-	if ((flags & THOLE_SYNC) || !peer || !peer->base.connected || peer->backlog_count || peer->base.gone ||
-	    (carried && __builtin_expect(peer->limits.messages_only, 0)))
+	if ((flags & (THOLE_SYNC | THOLE_ARRIVED)) || !peer || !peer->base.connected || peer->backlog_count ||
+	    peer->base.gone || (carried && __builtin_expect(peer->limits.messages_only, 0)))
 		return false;
 	if ((request_p || !endpoint->complete) && !endpoint->requests.free && pool_grow(&endpoint->requests) != 0)
 		return false; /* its end needs one to be told by, and nothing may leave without */

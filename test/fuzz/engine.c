@@ -163,7 +163,10 @@ static void victim_begin(struct run *run)
 				   how & 128 ? (unsigned)THOLE_PLAIN : 0, place, NULL);
 	else if (how % 8 < 6)
 		error = thole_send(victim->endpoint, peer, part.iov_base, length, how / 8 % 4, 9,
-				   how & 128 ? (unsigned)THOLE_SYNC : 0, place, NULL);
+				   how & 64    ? (unsigned)THOLE_ARRIVED
+				   : how & 128 ? (unsigned)THOLE_SYNC
+					       : 0,
+				   place, NULL);
 	else if (how % 8 == 6)
 		error = thole_get(victim->endpoint, peer, &part, 1, KEY_OPEN, 0, 0, place, NULL);
 	else

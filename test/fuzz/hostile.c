@@ -510,6 +510,8 @@ static void step_lengths(struct stage *stage, struct input *input)
 	record.arg[0] = total;
 	if (take(input) % 4 == 0)
 		record.flags |= RECORD_SYNC;
+	if (take(input) % 4 == 0)
+		record.flags |= RECORD_NOTIFY;
 	if (bulk) {
 		record.kind = RECORD_RTS;
 		record.flags = 0;
@@ -1072,6 +1074,7 @@ static void step_victim(struct stage *stage, struct input *input)
 				  {guarded_bytes(&stage->window) + 100000, 100000}};
 	size_t size = take(input) % 2 ? take(input) : BUFFER;
 	struct thole_completion completion;
+	unsigned flags;
 	int error = 0;
 
 	for (int i = 0; i < PENDING && !request_p; i++)
@@ -1094,8 +1097,8 @@ static void step_victim(struct stage *stage, struct input *input)
 		error = thole_recv(stage->victim, peer, buffer, BUFFER, take(input) % 8, 0, THOLE_MULTI, NULL, NULL);
 		break;
 	case 4:
-		error = thole_send(stage->victim, peer, buffer, size, 1, 0, take(input) % 2 ? THOLE_SYNC : 0, NULL,
-				   request_p);
+		flags = (take(input) % 2 ? THOLE_SYNC : 0u) | (take(input) % 2 ? THOLE_ARRIVED : 0u);
+		error = thole_send(stage->victim, peer, buffer, size, 1, 0, flags, NULL, request_p);
 		break;
 	case 5:
 		error = thole_send(stage->victim, peer, guarded_bytes(&stage->window), 200000, 2, 0, 0, NULL,

@@ -2759,6 +2759,42 @@ FAULTS = [
         "message_finish(peer, record->arg[2], 0, 0);\n",
     ),
     Fault(
+        "what is to arrive ends with its receive",
+        RECEIVE,
+        "\telse if (record->flags & RECORD_NOTIFY)\n\t\tunexpected_answer(unexpected);\n",
+        "",
+    ),
+    Fault(
+        "what is to arrive is answered twice",
+        RECEIVE,
+        "\trecord->flags &= (uint8_t)~RECORD_ARRIVED;\n",
+        "",
+    ),
+    Fault(
+        "what is to arrive goes in pieces, though it is seen only of one when all is here",
+        MESSAGE,
+        "if (request->record.flags & RECORD_NOTIFY) { /*",
+        "if (false) { /*",
+    ),
+    Fault(
+        "of what is to arrive no copy is made, where it may be fetched and its buffer is used again",
+        "src/message/send.c",
+        "(!eager || (answer == RECORD_ARRIVED &&",
+        "(!eager || (false &&",
+    ),
+    Fault(
+        "what is to arrive takes the short way, which waits for nothing",
+        "src/message/send.c",
+        "if ((flags & (THOLE_SYNC | THOLE_ARRIVED)) || !peer ||",
+        "if ((flags & THOLE_SYNC) || !peer ||",
+    ),
+    Fault(
+        "an MPI's sends wait for a trip, since it wants its puts to have arrived",
+        "provider/prov_flags.c",
+        "endpoint->tx_flags & meant);",
+        "endpoint->tx_flags);",
+    ),
+    Fault(
         "a send of which less was fetched is a success",
         MESSAGE,
         "return !status && bytes < request->vector.length ? THOLE_ERR_TRUNCATED : status;",

@@ -169,6 +169,43 @@ static void test_silence(void)
 	pair_shut(&pair);
 }
 
+/* A send with FI_DELIVERY_COMPLETE ends when its message is at the other, without a receive there, and not before the
+ * other has made progress. */
+static void test_delivery(void)
+{
+	static const size_t sizes[] = {1, 100, 4000, 30000};
+	struct pair_attr attr = {.cq_flags = 0};
+	static unsigned char bytes[30000];
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		struct iovec segment = {bytes, sizes[i]};
+		struct fi_msg_tagged message = {.msg_iov = &segment, .iov_count = 1, .addr = pair.other, .tag = i,
+						.context = contexts};
+
+		pair_barrier(&pair);
+		fill(bytes, sizes[i], (unsigned)i);
+		if (pair_rank == 0) {
+			CHECK_EQUAL(fi_tsendmsg(pair.ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE), 0);
+			pair_expect_nothing(&pair);
+			CHECK(send(pair_socket, "g", 1, 0) == 1);
+			CHECK_EQUAL(pair_take(&pair, contexts).flags, FI_SEND | FI_TAGGED);
+			pair_barrier(&pair);
+		} else {
+			unsigned char go;
+
+			CHECK(recv(pair_socket, &go, 1, 0) == 1 && go == 'g'); /* until then without progress */
+			pair_barrier(&pair);
+			memset(bytes, 0, sizeof bytes);
+			CHECK_EQUAL(fi_trecv(pair.ep, bytes, sizeof bytes, NULL, pair.other, i, 0, contexts), 0);
+			CHECK_EQUAL(pair_take(&pair, contexts).len, sizes[i]);
+			CHECK(filled(bytes, sizes[i], (unsigned)i));
+		}
+	}
+	pair_shut(&pair);
+}
+
 static void peek(struct pair *pair, uint64_t tag, uint64_t flags, void *context)
 {
 	struct fi_msg_tagged message = {.addr = FI_ADDR_UNSPEC, .tag = tag, .context = context};
@@ -999,6 +1036,7 @@ static const struct {
 	{"tagged", test_tagged},
 	{"plain", test_plain},
 	{"silence", test_silence},
+	{"delivery", test_delivery},
 	{"peek", test_peek},
 	{"truncation", test_truncation},
 	{"directed", test_directed_and_cancel},

@@ -105,6 +105,8 @@ static struct plan plan_of(uint64_t round, int from, int to, uint32_t number)
 		plan.flags |= THOLE_SYNC;
 	if (random_below(&random, 5) == 0)
 		plan.flags |= THOLE_INJECT;
+	if (random_below(&random, 5) == 0)
+		plan.flags |= THOLE_ARRIVED;
 	return plan;
 }
 

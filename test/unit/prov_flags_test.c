@@ -24,6 +24,9 @@ static void send__follows_the_call(void **state)
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_INJECT), THOLE_INJECT);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_REMOTE_CQ_DATA), THOLE_IMM);
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_MATCH_COMPLETE), THOLE_SYNC);
+	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_TRANSMIT_COMPLETE), THOLE_ARRIVED);
+	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_DELIVERY_COMPLETE), THOLE_ARRIVED);
+	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_PUT, FI_DELIVERY_COMPLETE), 0); /* always so */
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_PUT, FI_MATCH_COMPLETE),
 			 0); /* nothing matches */
 	assert_int_equal(prov_flags_send(&endpoint, THOLE_OP_SEND, FI_COMPLETION), 0);
@@ -69,6 +72,21 @@ static void settle__prepares_calls_without_flags(void **state)
 	assert_int_equal(endpoint.inject_flags, THOLE_INJECT | PROV_SILENT);
 }
 
+/* MPIs ask for it of all and mean their puts. */
+static void settle__sends_wait_for_arrival_without_puts(void **state)
+{
+	(void)state;
+	endpoint.tx_flags = FI_DELIVERY_COMPLETE;
+	prov_flags_settle(&endpoint);
+	assert_int_equal(endpoint.send_flags, THOLE_ARRIVED);
+	endpoint.caps = FI_RMA;
+	prov_flags_settle(&endpoint);
+	assert_int_equal(endpoint.send_flags, 0);
+	endpoint.caps = FI_ATOMIC;
+	prov_flags_settle(&endpoint);
+	assert_int_equal(endpoint.send_flags, 0);
+}
+
 static void settle__says_what_ends(void **state)
 {
 	(void)state;
@@ -97,6 +115,7 @@ int main(void)
 		cmocka_unit_test_setup(send__follows_the_call, setup),
 		cmocka_unit_test_setup(selective__is_silent_or_quiet, setup),
 		cmocka_unit_test_setup(settle__prepares_calls_without_flags, setup),
+		cmocka_unit_test_setup(settle__sends_wait_for_arrival_without_puts, setup),
 		cmocka_unit_test_setup(settle__says_what_ends, setup),
 	};
 

@@ -1531,6 +1531,77 @@ static struct thole_request *ask(struct pair *pair, const void *bytes, size_t le
 	return send;
 }
 
+/* What is to arrive ends when it has, without a receive, and not before its receiver has made progress; so does a
+ * vector, and what is in a buffer that is used again at once. Its receive finds all of it. */
+static void arrived__ends_without_a_receive(void **state)
+{
+	static const size_t lengths[] = {0, 1, 40, 41, 1025, 8192, 8193, 65536, 65537, 262144};
+	enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]), HOWS = 4 };
+	static char to[300000];
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, no_options);
+	for (int i = 0; i < LENGTHS * HOWS; i++) {
+		size_t length = lengths[i % LENGTHS];
+		int how = i / LENGTHS;
+		unsigned flags = THOLE_ARRIVED | (how & 1 ? THOLE_INJECT : 0);
+		char *from = pair_filled((uint64_t)i, length);
+		const struct iovec parts[] = {{from, length / 2}, {from + length / 2, length - length / 2}};
+		struct thole_request *send, *receive;
+		struct thole_completion completion;
+
+		if (how & 2)
+			assert_int_equal(thole_sendv(pair.a, pair.a_to_b, parts, 2, 7, 0, flags, NULL, &send), 0);
+		else
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, from, length, 7, 0, flags, NULL, &send), 0);
+		if (how & 1)
+			memset(from, 0, length);
+		for (int turn = 0; turn < 20; turn++)
+			assert_int_equal(thole_test(pair.a, send, NULL), 0);
+		assert_true(ends_within(&pair, pair.a, send, SOON_NS));
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 7, ~UINT64_C(0), 0, NULL, &receive),
+				 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
+		assert_int_equal(completion.length, length);
+		pair_check((uint64_t)i, to, length);
+		free(from);
+	}
+	pair_close(&pair);
+}
+
+/* The answer comes once: of one that has a receive, one that was kept, one that was dropped, one that is screened. */
+static void arrived__is_answered_once(void **state)
+{
+	struct thole_request *sends[4], *receive;
+	struct thole_completion completion;
+	struct thole_message *message;
+	const void *data;
+	struct pair pair;
+	char to[100];
+
+	(void)state;
+	open_acquainted(&pair, no_options);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 0, ~UINT64_C(0), 0, NULL, &receive), 0);
+	for (uint64_t tag = 0; tag < 3; tag++) {
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, to, 60, tag, 0, THOLE_ARRIVED, NULL, &sends[tag]), 0);
+		assert_true(ends_within(&pair, pair.a, sends[tag], SOON_NS));
+	}
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 1, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(thole_probe(pair.b, pair.b_to_a, 2, ~UINT64_C(0), THOLE_DISCARD, &completion), 1);
+	assert_int_equal(thole_screen(pair.b, 1), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, to, 60, 3, 0, THOLE_ARRIVED, NULL, &sends[3]), 0);
+	assert_true(ends_within(&pair, pair.a, sends[3], SOON_NS));
+	assert_int_equal(thole_screen_next(pair.b, &completion, &data, &message), 1);
+	assert_int_equal(thole_message_drop(pair.b, message), 0);
+	assert_int_equal(thole_screen(pair.b, 0), 0);
+	pair_progress(&pair, 10);
+	assert_int_equal(pair_counter(pair.a, "bad_records"), 0); /* as an answer to nothing is */
+	pair_close(&pair);
+}
+
 /* Two that both send before they receive go on, too: what might have come unasked is fetched where polls find nothing
  * else, in order; what is synchronous, or longer, waits for its receive. */
 static void asking__is_fetched_where_nothing_comes(void **state)
@@ -1922,6 +1993,8 @@ int main(void)
 		cmocka_unit_test(cancel__receive_before_but_not_after_matching),
 		cmocka_unit_test(cancel__send_only_while_nothing_has_left),
 		cmocka_unit_test(own__messages_of_every_size),
+		cmocka_unit_test(arrived__ends_without_a_receive),
+		cmocka_unit_test(arrived__is_answered_once),
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
 		cmocka_unit_test(asking__is_fetched_by_who_sleeps),
 		cmocka_unit_test(asking__waits_where_others_come),
