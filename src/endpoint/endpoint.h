@@ -14,7 +14,7 @@
 struct endpoint {
 	struct thole_endpoint core;
 
-	/* waiting (wait.c) */
+	/* progress, and waiting for it (turn.c, wait.c, sleep.c, stand_in.c) */
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */
@@ -80,7 +80,9 @@ void endpoint_hasten(struct thole_endpoint *endpoint);
 /* Free everything, and say nothing to anybody. */
 void endpoint_vanish(struct thole_endpoint *endpoint);
 
+/* The progress thread (stand_in.c). Errors: MEMORY, SYSTEM. */
 int progress_thread_start(struct thole_endpoint *endpoint);
+/* Does nothing where there is none. Without the lock. */
 void progress_thread_stop(struct thole_endpoint *endpoint);
 
 #endif

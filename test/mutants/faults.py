@@ -77,6 +77,10 @@ RECEIVE = "src/message/receive.c"
 CANCEL = "src/message/cancel.c"
 OPTIONS = "src/base/options.c"
 WAIT = "src/endpoint/wait.c"
+TURN = "src/endpoint/turn.c"
+TURN_H = "src/endpoint/turn.h"
+SLEEP = "src/endpoint/sleep.c"
+STAND_IN = "src/endpoint/stand_in.c"
 BIASED = "src/base/biased.c"
 BIASED_H = "src/base/biased.h"
 CARETAKER = "front/caretaker.c"
@@ -129,13 +133,13 @@ FAULTS = [
     ),
     Fault(
         "what is sent and waits for room is not tended",
-        WAIT,
+        STAND_IN,
         "return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);",
         "return endpoint_moves_alone(endpoint);",
     ),
     Fault(
         "what the driver would move waits until the program calls",
-        WAIT,
+        STAND_IN,
         "return !endpoint_drained(endpoint) || endpoint_moves_alone(endpoint);",
         "return !endpoint_drained(endpoint);",
     ),
@@ -147,19 +151,19 @@ FAULTS = [
     ),
     Fault(
         "a sleeping event loop is robbed of what should wake it",
-        WAIT,
+        STAND_IN,
         "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
         "if (tending",
     ),
     Fault(
         "the progress thread robs a sleeping event loop of what should wake it",
-        WAIT,
+        STAND_IN,
         "\t\tif (endpoint_is_armed(endpoint)) {",
         "\t\tif (0) {",
     ),
     Fault(
         "an event loop sleeps on what the progress thread has handled",
-        WAIT,
+        SLEEP,
         "if (endpoint_of(endpoint)->beside)",
         "if (0)",
     ),
@@ -1815,28 +1819,28 @@ FAULTS = [
         "if (0)\n\t\t\treturn; /* of which",
     ),
     Fault("a buffer for many waits for who is gone", RECEIVE, "\t\tif (gone) {", "\t\tif (0) {"),
-    Fault("events are handled for ever", WAIT, "turn < EVENT_TURNS && count", "count"),
+    Fault("events are handled for ever", TURN, "turn < EVENT_TURNS && count", "count"),
     Fault(
         "who has armed and computes is left to itself by the progress thread",
-        WAIT,
+        STAND_IN,
         "return thread->looks < BESIDE_LOOP_LOOKS;",
         "return true;",
     ),
     Fault(
         "what is sent after arming is left to a loop that was not told",
-        WAIT,
+        STAND_IN,
         "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
         "if (tending && !endpoint_is_armed(endpoint)",
     ),
     Fault(
         "an event loop that is slow to wake sleeps on, since another was there first",
-        WAIT,
+        STAND_IN,
         "whole->armed_at = endpoint_timer(endpoint, 1) ? ",
         "whole->armed_at = 1 ? ",
     ),
     Fault(
         "the progress thread keeps the lock for ever",
-        WAIT,
+        STAND_IN,
         "for (int i = 0; i < TEND_POLLS && n > 0; i++)",
         "while (n > 0)",
     ),
@@ -2060,25 +2064,25 @@ FAULTS = [
     ),
     Fault(
         "who sends before it receives waits for ever",
-        WAIT,
+        TURN,
         "		unexpected_fetch_asking(endpoint);\n",
         "		;\n",
     ),
     Fault(
         "who sleeps fetches nothing",
-        WAIT,
+        TURN,
         "	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)\n",
         "	if (0)\n",
     ),
     Fault(
         "what may have its receive soon is fetched though other messages come",
-        WAIT,
+        TURN,
         "if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen ||\n",
         "if (whole->quiet_ns == 0 ||\n",
     ),
     Fault(
         "what may have its receive soon is fetched though a message is under way",
-        WAIT,
+        TURN,
         " && !endpoint->fetching;",
         ";",
     ),
@@ -4099,7 +4103,7 @@ FAULTS = [
     ),
     Fault(
         "who looks after what was sent has peers say at once what they handled",
-        WAIT,
+        STAND_IN,
         "\ttending = endpoint_tending(endpoint);\n\tif (tending",
         "\tendpoint_hasten(endpoint);\n\ttending = endpoint_tending(endpoint);\n\tif (tending",
     ),

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint/sleep.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "endpoint/turn.h"
+
+enum {
+	ARM_NS_MIN = 1000000,       /* sleeps shorter than this are not worth a timer in somebody else's event loop */
+	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
+};
+
+int thole_fd(struct thole_endpoint *endpoint)
+{
+	return endpoint->base.wait_fd;
+}
+
+static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
+{
+	uint64_t count;
+
+	(void)owner, (void)now_ns;
+	(void)!read(container_of(watcher, struct endpoint, timer)->timer_fd, &count, sizeof(count));
+}
+
+bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
+{
+	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
+					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
+
+	if (endpoint_of(endpoint)->timer_fd < 0) {
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
+		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+		endpoint_of(endpoint)->timer.ready = timer_ready;
+		if (fd < 0)
+			return false;
+		if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+			close(fd);
+			return false;
+		}
+		endpoint_of(endpoint)->timer_fd = fd;
+	}
+	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
+}
+
+/* Another number after operations that a peer has to hear of. */
+static uint64_t endpoint_starts(const struct thole_endpoint *endpoint)
+{
+	const uint64_t *counters = endpoint->base.counters;
+
+	return counters[COUNTER_SENT_EAGER] + counters[COUNTER_SENT_RENDEZVOUS] + counters[COUNTER_PUTS] +
+	       counters[COUNTER_GETS] + counters[COUNTER_ATOMICS];
+}
+
+bool endpoint_has_started(const struct thole_endpoint *endpoint)
+{
+	return endpoint_of(endpoint)->armed_starts != endpoint_starts(endpoint);
+}
+
+int thole_arm(struct thole_endpoint *endpoint)
+{
+	uint64_t longest;
+
+	endpoint_lock(endpoint);
+	longest = endpoint_arm(endpoint);
+	if (endpoint_of(endpoint)->beside)
+		longest = 0; /* what that came to is not known to the caller */
+	endpoint_of(endpoint)->beside = false;
+	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
+	 * it. */
+	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !endpoint_timer(endpoint, longest))) {
+		endpoint_disarm(endpoint);
+		endpoint_progress(endpoint);
+		longest = 0;
+	}
+	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
+	endpoint_of(endpoint)->armed_starts = endpoint_starts(endpoint);
+	endpoint_unlock(endpoint);
+	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
+}
+
+/* The call has no function before glibc 2.35, so it goes by
+ * its number; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the same for 0.2 us
+ * more. */
+void descriptor_sleep(int fd, uint64_t longest_ns)
+{
+	const int64_t kernel_time[2] = {(int64_t)(longest_ns / 1000000000u), (int64_t)(longest_ns % 1000000000u)};
+	const struct timespec timeout = {.tv_sec = (time_t)kernel_time[0], .tv_nsec = (long)kernel_time[1]};
+	bool endless = longest_ns > INT64_MAX / 2;
+	struct pollfd polled = {.fd = fd, .events = POLLIN};
+	struct epoll_event event;
+
+	if (syscall(SYS_epoll_pwait2, fd, &event, 1, endless ? NULL : kernel_time, NULL, 0) < 0 &&
+	    (errno == ENOSYS || errno == EPERM))
+		ppoll(&polled, 1, endless ? NULL : &timeout, NULL);
+}
+
+void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
+{
+	uint64_t longest = endpoint_arm(endpoint);
+
+	if (endpoint->safe && longest > THREADS_SLEEP_NS)
+		longest = THREADS_SLEEP_NS;
+	if (longest > 0 && endpoint_of(endpoint)->thread == NULL) {
+		if (deadline_ns - now_ns < longest)
+			longest = deadline_ns - now_ns;
+		endpoint_count(endpoint, COUNTER_SLEEPS);
+		endpoint_unlock(endpoint);
+		descriptor_sleep(endpoint->base.wait_fd, longest);
+		endpoint_lock(endpoint);
+	} else if (longest > 0) {
+		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
+		endpoint_unlock(endpoint);
+		clock_sleep(BESIDE_THREAD_NS);
+		endpoint_lock(endpoint);
+	}
+	endpoint_disarm(endpoint);
+	endpoint_maintain(endpoint, clock_now_ns());
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "endpoint/turn.h"
+
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+
+enum {
+	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
+	EVENTS = 32,            /* of one epoll_wait, */
+	EVENT_TURNS = 16,       /* of which there are so many at most: who always has something to say cannot hold us */
+};
+
+static void endpoint_events(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct epoll_event events[EVENTS];
+	int count = EVENTS;
+
+	for (int turn = 0; turn < EVENT_TURNS && count == EVENTS; turn++) {
+		count = epoll_wait(endpoint->base.wait_fd, events, EVENTS, 0);
+		for (int i = 0; i < count; i++) {
+			struct watcher *watcher = events[i].data.ptr;
+
+			watcher->ready(&endpoint->base, watcher, now_ns);
+		}
+	}
+}
+
+/* Whether unexpected messages are to be fetched before they have a receive, if nothing comes for QUIET_NS. */
+static bool endpoint_is_asked(const struct thole_endpoint *endpoint)
+{
+	return !list_empty(&endpoint->asking) && !endpoint->base.backpressure && !endpoint->fetching;
+}
+
+/* A program that sends before it receives, on both sides, goes on only where messages are taken without a receive, and
+ * may rely on that up to some length, as its MPI has it. Whoever polls, waits for nothing that is under way and finds
+ * nothing has time for it. */
+static void endpoint_quiet(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	uint64_t seen = endpoint->base.counters[COUNTER_RECEIVED] + endpoint->base.counters[COUNTER_UNEXPECTED];
+
+	if (whole->idle == 0 || whole->idle < whole->quiet_idle || seen != whole->quiet_seen ||
+	    !endpoint_is_asked(endpoint)) {
+		whole->quiet_ns = now_ns;
+		whole->quiet_seen = seen;
+	} else if (now_ns - whole->quiet_ns >= QUIET_NS) {
+		unexpected_fetch_asking(endpoint);
+	}
+	whole->quiet_idle = whole->idle;
+}
+
+void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct transport_owner *owner = &endpoint->base;
+
+	endpoint_of(endpoint)->maintained_ns = now_ns;
+	if (!list_empty(&endpoint->asking))
+		endpoint_quiet(endpoint, now_ns);
+	owner->polled |= owner->resting;
+	endpoint_events(endpoint, now_ns);
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->maintain)
+			transports[i]->maintain(owner, now_ns);
+}
+
+uint64_t endpoint_arm(struct thole_endpoint *endpoint)
+{
+	struct transport_owner *owner = &endpoint->base;
+	uint64_t longest = UINT64_MAX;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
+		uint64_t most = transports[i]->arm(owner);
+
+		longest = most < longest ? most : longest;
+	}
+	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)
+		longest = QUIET_NS;
+	return longest;
+}
+
+void endpoint_disarm(struct thole_endpoint *endpoint)
+{
+	struct transport_owner *owner = &endpoint->base;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
+		if (transports[i]->disarm)
+			transports[i]->disarm(owner);
+}
+
+__attribute__((noinline)) void endpoint_now_and_then(struct thole_endpoint *endpoint)
+{
+	endpoint->base.polled |= endpoint->base.resting;
+	if (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)
+		endpoint_maintain(endpoint, clock_now_ns());
+}
+
+/* ---- The same in simulated time -------------------------------------------------------------------- */
+
+int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	int n;
+
+	endpoint_lock(endpoint);
+	endpoint->base.now_ns = now_ns;
+	n = endpoint_poll(endpoint);
+	endpoint_unlock(endpoint);
+	return n;
+}
+
+uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
+{
+	const struct transport_owner *owner = &endpoint->base;
+	uint64_t first_ns = UINT64_MAX;
+
+	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
+		uint64_t deadline_ns = transports[i]->deadline ? transports[i]->deadline(owner) : UINT64_MAX;
+
+		first_ns = deadline_ns < first_ns ? deadline_ns : first_ns;
+	}
+	return first_ns;
+}
