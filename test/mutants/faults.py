@@ -265,6 +265,12 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "after 2^31 short records the next ones pass for followers of a long one",
+        TRANSMIT,
+        "if (sequence_after(ack, connection->out.wide_end) > 0)",
+        "if (false)",
+    ),
+    Fault(
         "no RTS waits for others",
         TRANSMIT,
         "transmit_kept(connection) > PATIENT_FRAMES &&",

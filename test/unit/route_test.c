@@ -48,6 +48,42 @@ static void link_loses(struct host *host, struct connection *connection, struct 
 		stranger_repeated(host, connection, packet, NARROW, TRIP_NS);
 }
 
+/* ---- Which way records go ------------------------------------------------------------------------------- */
+
+/* However many have gone since one that was long, or since none was: short ones go by the link for records. */
+static void records__go_by_their_link(void **state)
+{
+	static uint8_t bytes[60000];
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	for (unsigned i = 0; i < 12; i++) {
+		sinks_clear(host);
+		for (unsigned k = 0; k < 3; k++)
+			assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+		endpoint_advance(host->endpoint, ++host->now_ns);
+		assert_int_equal(host->sinks[LANE].frames, 0);
+		assert_true(host->sinks[RAW].frames > 0);
+		packet.ack = connection->out.next;
+		stranger_says(host, RAW, &packet, 0);
+		assert_true(list_empty(&connection->out.unacked));
+		if (i == 5) { /* and what follows it goes its way until it is acknowledged */
+			assert_int_equal(
+				thole_send(host->endpoint, 0, bytes, sizeof(bytes), 0, 0, THOLE_INJECT, NULL, NULL), 0);
+			assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+			endpoint_advance(host->endpoint, ++host->now_ns);
+			assert_true(host->sinks[LANE].frames > 0);
+			packet.ack = connection->out.next;
+			stranger_says(host, RAW, &packet, 0);
+			assert_true(list_empty(&connection->out.unacked));
+		}
+		connection->out.next += UINT32_C(1) << 30; /* as if so many had gone, and were acknowledged */
+	}
+	host_close(host);
+}
+
 /* ---- Left, and returned to ------------------------------------------------------------------------------ */
 
 static void link__is_left_for_the_next(void **state)
@@ -449,6 +485,7 @@ static void refused__in_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(records__go_by_their_link),
 		cmocka_unit_test(link__is_left_for_the_next),
 		cmocka_unit_test(link__loses_in_a_row),
 		cmocka_unit_test(last_link__is_not_left),

@@ -597,6 +597,8 @@ static void transmit_release(struct connection *connection, uint32_t ack)
 		transmit_frame_free(engine, frame);
 	}
 	transmit_grow(connection, acked);
+	if (sequence_after(ack, connection->out.wide_end) > 0)
+		connection->out.wide_end = ack; /* left behind, it would seem to be ahead after 2^31 frames */
 	if (acked > 0)
 		transmit_arm(connection);
 }

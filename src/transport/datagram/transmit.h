@@ -29,7 +29,7 @@ struct transmit {
 	struct list_node unacked;   /* struct transmit_frame, in order */
 	struct list_node *unsent;   /* the first of them that is to be sent; the list's head: none */
 	uint32_t next;              /* sequence of the next new frame */
-	uint32_t wide_end;          /* and the one behind the last that is wide */
+	uint32_t wide_end;          /* behind the last that is wide, or behind what is acknowledged */
 	uint32_t epoch;             /* mxoe: bits above the sequence numbers that the peer wants to see */
 	uint32_t flight;            /* frames sent and not acknowledged */
 	uint32_t window;            /* that may be, for congestion's sake */
