@@ -610,6 +610,23 @@ static void liveness_later(void)
 static void udp_liveness(void) { verdict(UDP); }
 static void udp6_liveness(void) { verdict(UDP6); }
 
+/* A host that several networks reach: where a packet goes depends on the address that it comes from, and no other has
+ * any way there. */
+static void routed_by_source(enum kind kind, const char *family, const char *own, const char *network)
+{
+	pair_enter(0);
+	pair_run("ip %s rule add from %s lookup 98; ip %s route del %s dev %s", family, own, family, network,
+		 pair_devices[0]);
+	pair_run("ip %s route add %s dev %s mtu 1400 table 98", family, network, pair_devices[0]);
+	open_links(kind);
+	CHECK(frame_max() == (kind == UDP ? 1400 - 28 : 1400 - 48));
+	CHECK(ask(&hosts[1].link->own) == LINK_ALIVE);
+	close_links();
+}
+
+static void udp_routed(void) { routed_by_source(UDP, "-4", "10.98.0.1", "10.98.0.0/24"); }
+static void udp6_routed(void) { routed_by_source(UDP6, "-6", "fd98::1", "fd98::/64"); }
+
 /* More are asked after than there is room for: each gets its turn, beside as many that never answer. */
 static void liveness_many(void)
 {
@@ -765,14 +782,16 @@ static void interfaces(void)
 	CHECK(one.mac[0] == 2 && one.mac[5] == 1 && one.ipv4[15] == 1 && one.ipv6[0] == 0xfd && one.ipv6[15] == 1);
 	CHECK(interface_can_udp(&one) && interface_can_raw(&one));
 	CHECK(interface_choose("10.98.0.1", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
+	CHECK(one.has_ipv4);
 	CHECK(interface_choose("fd98::1", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0);
+	CHECK(one.has_ipv6 && !one.has_ipv4); /* by that, and by no other */
 	CHECK(interface_choose("10.98.0.2", &one) == THOLE_ERR_NOT_FOUND && strstr(thole_detail(), pair_devices[0]));
 	CHECK(interface_choose("lo", &one) == 0 && one.loopback && !interface_can_raw(&one));
-	CHECK(interface_route(peer, 0, source, &mtu) == 0 && mtu == 1500);
+	CHECK(interface_route(peer, NULL, 0, source, &mtu) == 0 && mtu == 1500);
 	CHECK(memcmp(source, peer, 15) == 0 && source[15] == 1);
-	CHECK(interface_route(far, 0, source, &mtu) == THOLE_ERR_ADDRESS);
+	CHECK(interface_route(far, NULL, 0, source, &mtu) == THOLE_ERR_ADDRESS);
 	pair_run("ip route add 10.98.0.2/32 dev %s mtu 1400", pair_devices[0]);
-	CHECK(interface_route(peer, 0, NULL, &mtu) == 0 && mtu == 1400);
+	CHECK(interface_route(peer, NULL, 0, NULL, &mtu) == 0 && mtu == 1400);
 	/* The default route decides, where there is one, not the order. */
 	pair_run("ip link add aaa type veth peer name aab; ip address add 10.97.0.1/24 dev aaa");
 	pair_run("ip link set aab up; ip link set aaa up");
@@ -794,6 +813,49 @@ static void interfaces(void)
 	CHECK(interface_choose("", &one) == 0 && one.loopback);
 	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.up && !interface_can_udp(&one) &&
 	      !interface_can_raw(&one));
+}
+
+static bool ipv6_is(unsigned last)
+{
+	struct interface one;
+
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && one.has_ipv6);
+	return one.ipv6[0] == 0xfd && one.ipv6[15] == last;
+}
+
+/* Until the kernel says so of one. */
+static void address_awaits(const char *word)
+{
+	pair_run("for i in $(seq 3000); do ip address show dev %s | grep -q %s && exit; sleep 0.01; done; exit 1",
+		 pair_devices[0], word);
+}
+
+/* Of several IPv6 addresses, of which the kernel lists the newest first. */
+static void addresses(void)
+{
+	pair_enter(0);
+	CHECK(ipv6_is(1));
+	pair_run("ip address add fd98::4/64 dev %s nodad", pair_devices[0]);
+	CHECK(ipv6_is(4));
+	pair_run("ip address add fd98::5/64 dev %s nodad preferred_lft 0", pair_devices[0]); /* deprecated */
+	CHECK(ipv6_is(4));
+	/* The other host has it: no socket can be bound to it. */
+	pair_run("sysctl -qw net.ipv6.conf.%s.accept_dad=1 net.ipv6.conf.%s.dad_transmits=1", pair_devices[0],
+		 pair_devices[0]);
+	pair_run("ip address add fd98::2/64 dev %s", pair_devices[0]);
+	CHECK(ipv6_is(4)); /* while it asks, */
+	address_awaits("dadfailed");
+	CHECK(ipv6_is(4)); /* and when it knows */
+	pair_run("ip address del fd98::4/64 dev %s; ip address del fd98::1/64 dev %s", pair_devices[0],
+		 pair_devices[0]);
+	CHECK(ipv6_is(5));
+	CHECK(open_link(0, UDP6) == 0);
+	hosts[0].link->calls->close(hosts[0].link);
+	/* Temporary ones, of those that routers tell. */
+	pair_run("sysctl -qw net.ipv6.conf.%s.use_tempaddr=2", pair_devices[0]);
+	pair_run("ip address add fd97::1/64 dev %s nodad mngtmpaddr", pair_devices[0]);
+	address_awaits("temporary");
+	CHECK(ipv6_is(1));
 }
 
 static const struct {
@@ -828,12 +890,15 @@ static const struct {
 	{"udp6-liveness", udp6_liveness},
 	{"liveness-many", liveness_many},
 	{"liveness-later", liveness_later},
+	{"udp-routed", udp_routed},
+	{"udp6-routed", udp6_routed},
 	{"udp-shrink", udp_shrink},
 	{"udp6-shrink", udp6_shrink},
 	{"raw-shrink", raw_shrink},
 	{"raw-filter", raw_filter},
 	{"raw-refused", raw_refused},
 	{"interfaces", interfaces},
+	{"addresses", addresses},
 };
 
 int main(int count, char **arguments)

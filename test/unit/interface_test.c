@@ -95,10 +95,10 @@ static void route__to_this_host(void **state)
 	uint32_t mtu = 0;
 
 	(void)state;
-	assert_int_equal(interface_route(ipv4.bytes, 0, source, &mtu), 0);
+	assert_int_equal(interface_route(ipv4.bytes, NULL, 0, source, &mtu), 0);
 	assert_memory_equal(source, ipv4.bytes, INTERFACE_ADDRESS);
 	assert_true(mtu >= 576);
-	assert_int_equal(interface_route(ipv4.bytes, 0, NULL, NULL), 0);
+	assert_int_equal(interface_route(ipv4.bytes, NULL, 0, NULL, NULL), 0);
 }
 
 int main(void)

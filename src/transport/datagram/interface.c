@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
+#include <linux/if_addr.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -61,6 +63,72 @@ void interface_path(const union socket_address *address, struct path *path)
 	}
 }
 
+/* ---- The state of addresses ------------------------------------------------------------------------ */
+
+/* What the kernel says of an IPv6 address beside its being there. */
+struct state {
+	uint8_t address[INTERFACE_ADDRESS];
+	char name[IF_NAMESIZE];
+	unsigned flags;
+};
+
+struct states {
+	struct state *all;
+	unsigned count;
+};
+
+static bool parse_state(const char *line, struct state *state)
+{
+	char address[2 * INTERFACE_ADDRESS + 1];
+
+	if (sscanf(line, "%32s %*x %*x %*x %x %15s", address, &state->flags, state->name) != 3)
+		return false;
+	for (unsigned i = 0; i < INTERFACE_ADDRESS; i++) {
+		unsigned byte;
+
+		if (sscanf(address + 2 * i, "%2x", &byte) != 1)
+			return false;
+		state->address[i] = (uint8_t)byte;
+	}
+	return true;
+}
+
+/* Of all IPv6 addresses; where the kernel does not say it, of none. */
+static void states_read(struct states *states)
+{
+	FILE *file = fopen("/proc/thread-self/net/if_inet6", "re");
+	char line[128];
+
+	*states = (struct states){0};
+	while (file && fgets(line, sizeof(line), file)) {
+		struct state *more = realloc(states->all, (states->count + 1) * sizeof(*more));
+
+		if (!more)
+			break;
+		states->all = more;
+		states->count += parse_state(line, &more[states->count]);
+	}
+	if (file)
+		fclose(file);
+}
+
+/* How well an IPv6 address would do, more being better. Somebody else has it already, or the kernel still asks whether
+ * anybody has: then no socket can be bound to it. A link-local one goes no further than the next router, a deprecated
+ * one is on its way out, and a temporary one ends after a day. */
+static uint8_t address_merit(const struct states *states, const char *name, const uint8_t address[INTERFACE_ADDRESS])
+{
+	unsigned flags = 0;
+
+	for (unsigned i = 0; i < states->count; i++)
+		if (memcmp(states->all[i].address, address, INTERFACE_ADDRESS) == 0 &&
+		    strncmp(states->all[i].name, name, IF_NAMESIZE) == 0)
+			flags = states->all[i].flags;
+	if (flags & IFA_F_OPTIMISTIC) /* it may be used meanwhile */
+		flags &= ~(unsigned)IFA_F_TENTATIVE;
+	return (uint8_t)(1 + (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) ? 0 : 8) + (is_link_local(address) ? 0 : 4) +
+			 (flags & IFA_F_DEPRECATED ? 0 : 2) + (flags & IFA_F_TEMPORARY ? 0 : 1));
+}
+
 /* ---- The list -------------------------------------------------------------------------------------- */
 
 static struct interface *entry(struct interface *list, unsigned *count, const char *name)
@@ -73,10 +141,11 @@ static struct interface *entry(struct interface *list, unsigned *count, const ch
 	return &list[(*count)++];
 }
 
-static void add_address(struct interface *interface, const struct sockaddr *address)
+static void add_address(struct interface *interface, const struct sockaddr *address, const struct states *states)
 {
 	const struct sockaddr_ll *link = (const void *)address;
 	struct path path;
+	uint8_t merit;
 
 	if (address->sa_family == AF_PACKET) {
 		interface->ethernet = link->sll_hatype == ARPHRD_ETHER && link->sll_halen == INTERFACE_MAC;
@@ -88,8 +157,12 @@ static void add_address(struct interface *interface, const struct sockaddr *addr
 	if (address->sa_family == AF_INET && !interface->has_ipv4) {
 		memcpy(interface->ipv4, path.bytes, INTERFACE_ADDRESS);
 		interface->has_ipv4 = true;
-	} else if (address->sa_family == AF_INET6 && (!interface->has_ipv6 || is_link_local(interface->ipv6))) {
+	} else if (address->sa_family == AF_INET6) {
+		merit = address_merit(states, interface->name, path.bytes);
+		if (merit <= interface->ipv6_merit)
+			return;
 		memcpy(interface->ipv6, path.bytes, INTERFACE_ADDRESS);
+		interface->ipv6_merit = merit;
 		interface->has_ipv6 = true;
 	}
 }
@@ -113,12 +186,14 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 	struct ifaddrs *all, *one;
 	unsigned count = 0, bound = 1;
 	struct interface *list;
+	struct states states;
 	int fd;
 
 	*list_p = NULL;
 	*count_p = 0;
 	if (getifaddrs(&all) != 0)
 		return error_set(THOLE_ERR_SYSTEM, "cannot list the network interfaces: %m");
+	states_read(&states);
 	for (one = all; one; one = one->ifa_next)
 		bound++;
 	list = malloc(bound * sizeof(*list));
@@ -132,11 +207,12 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 		interface->running = one->ifa_flags & IFF_RUNNING;
 		interface->loopback = one->ifa_flags & IFF_LOOPBACK;
 		if (one->ifa_addr)
-			add_address(interface, one->ifa_addr);
+			add_address(interface, one->ifa_addr, &states);
 	}
 	for (unsigned i = 0; i < count && fd >= 0; i++)
 		add_device(&list[i], fd);
 	freeifaddrs(all);
+	free(states.all);
 	if (fd >= 0)
 		close(fd);
 	if (!list)
@@ -211,7 +287,7 @@ static struct interface *by_address(struct interface *list, unsigned count, cons
 	return found;
 }
 
-/* As a user has named it. An address is the one that the interface is to be used by. */
+/* As a user has named it. An address is the one that the interface is to be used by, and so its family. */
 static const struct interface *by_option(struct interface *list, unsigned count, const char *name)
 {
 	uint8_t address[INTERFACE_ADDRESS];
@@ -220,8 +296,10 @@ static const struct interface *by_option(struct interface *list, unsigned count,
 	if (!parse_address(name, address))
 		return by_name(list, count, name);
 	found = by_address(list, count, address);
-	if (found)
-		memcpy(interface_is_ipv4(address) ? found->ipv4 : found->ipv6, address, INTERFACE_ADDRESS);
+	if (!found)
+		return NULL;
+	found->has_ipv4 = interface_is_ipv4(address);
+	memcpy(found->has_ipv4 ? found->ipv4 : found->ipv6, address, INTERFACE_ADDRESS);
 	return found;
 }
 
@@ -235,7 +313,7 @@ static const struct interface *by_default_route(struct interface *list, unsigned
 		const struct interface *found;
 
 		parse_address(outside[i], address);
-		if (interface_route(address, 0, source, NULL) != 0)
+		if (interface_route(address, NULL, 0, source, NULL) != 0)
 			continue;
 		found = by_address(list, count, source);
 		if (found && interface_can_udp(found) && !found->loopback)
@@ -323,7 +401,21 @@ static uint32_t socket_mtu(int fd, int family)
 	return mtu > 0 ? (uint32_t)mtu : 0;
 }
 
-int interface_route(const uint8_t address[INTERFACE_ADDRESS], uint32_t interface, uint8_t *source, uint32_t *mtu_p)
+bool interface_bind(int fd, const uint8_t own[INTERFACE_ADDRESS], uint32_t interface)
+{
+	struct path path = {{0}};
+	union socket_address name;
+	socklen_t size;
+	int on = 1;
+
+	memcpy(path.bytes, own, INTERFACE_ADDRESS);
+	size = interface_sockaddr(&path, interface, &name);
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	return bind(fd, &name.any, size) == 0;
+}
+
+int interface_route(const uint8_t address[INTERFACE_ADDRESS], const uint8_t *own, uint32_t interface, uint8_t *source,
+		    uint32_t *mtu_p)
 {
 	struct path path = {.bytes = {[INTERFACE_ADDRESS + 1] = 9}}; /* some port: 0 is not allowed everywhere */
 	union socket_address name;
@@ -335,6 +427,8 @@ int interface_route(const uint8_t address[INTERFACE_ADDRESS], uint32_t interface
 	fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m");
+	if (own)
+		interface_bind(fd, own, interface); /* else it is no route that we could use */
 	if (connect(fd, &name.any, size) != 0) {
 		error = error_set(THOLE_ERR_ADDRESS, "there is no route to the address: %m");
 	} else if (getsockname(fd, &name.any, &size) != 0) {

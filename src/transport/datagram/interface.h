@@ -30,15 +30,17 @@ struct interface {
 	bool running;                     /* and it has a carrier */
 	bool has_ipv4, has_ipv6;
 	uint8_t ipv4[INTERFACE_ADDRESS];  /* the first one, mapped */
-	uint8_t ipv6[INTERFACE_ADDRESS];  /* the first one that is global, else link-local */
+	/* the first of those that do best: one that is ours, global, there to stay */
+	uint8_t ipv6[INTERFACE_ADDRESS];
+	uint8_t ipv6_merit;               /* how well it does; 0: there is none */
 };
 
 /* All interfaces, in the kernel's order, in memory that the caller frees. Errors: MEMORY, SYSTEM. */
 int interface_list(struct interface **list_p, unsigned *count_p);
 
-/* The interface to use: the one of this name or address; for NULL or "" that of the default route, else the first
- * Ethernet interface that runs and has an address, else any that does, else the loopback. Errors: NOT_FOUND, SYSTEM,
- * MEMORY. */
+/* The interface to use: the one of this name, or the one of this address, which it has by that alone then; for NULL or
+ * "" that of the default route, else the first Ethernet interface that runs and has an address, else any that does,
+ * else the loopback. Errors: NOT_FOUND, SYSTEM, MEMORY. */
 int interface_choose(const char *name, struct interface *interface);
 
 /* Whether frames can be sent over it by UDP. */
@@ -49,9 +51,13 @@ bool interface_can_raw(const struct interface *interface);
 bool interface_raw_permitted(void);
 
 /* The route to an address: the source address that packets to it get, and how long they may be (the path MTU as far as
- * it is known). Either result may be NULL. `interface`: the index of the one that a link-local address means. Errors:
- * ADDRESS, SYSTEM. */
-int interface_route(const uint8_t address[INTERFACE_ADDRESS], uint32_t interface, uint8_t *source, uint32_t *mtu_p);
+ * it is known). Either result may be NULL. own: that of packets from this address, which may take another way; NULL:
+ * of any. `interface`: the index of the one that a link-local address means. Errors: ADDRESS, SYSTEM. */
+int interface_route(const uint8_t address[INTERFACE_ADDRESS], const uint8_t *own, uint32_t interface, uint8_t *source,
+		    uint32_t *mtu_p);
+/* Have a socket's packets come from an address of ours; it gets a port once it is connected, by which other sockets
+ * may go elsewhere. Returns false where it is no address of this host. */
+bool interface_bind(int fd, const uint8_t own[INTERFACE_ADDRESS], uint32_t interface);
 
 union socket_address {
 	struct sockaddr any;

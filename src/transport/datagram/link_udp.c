@@ -48,7 +48,7 @@ static uint32_t udp_frame_max(struct link *link, const struct path *to)
 	uint32_t mtu;
 
 	if (interface_is_ipv4(to->bytes) != (udp->family == AF_INET) ||
-	    interface_route(to->bytes, link->interface, NULL, &mtu) != 0 || mtu <= udp->headers)
+	    interface_route(to->bytes, link->own.bytes, link->interface, NULL, &mtu) != 0 || mtu <= udp->headers)
 		return 0;
 	mtu -= udp->headers;
 	return mtu < ENGINE_FRAME_MAX ? mtu : ENGINE_FRAME_MAX;
@@ -231,6 +231,7 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 	udp->link = (struct link){.calls = &udp_calls, .engine = engine, .interface = interface->index,
 				  .fd = {-1, -1}, .counters = counters};
 	udp->liveness.interface = interface->index;
+	udp->liveness.own = udp->link.own.bytes;
 	udp->alarm.fd = -1;
 	for (unsigned i = 0; i <= UDP_SOCKETS; i++)
 		udp->fd[i] = -1;

@@ -83,6 +83,7 @@ static struct question *question_begin(struct liveness *liveness, const struct p
 
 	if (fd < 0)
 		return NULL;
+	interface_bind(fd, liveness->own, liveness->interface);
 	*question = (struct question){.to = *to, .endpoint = endpoint, .key = key, .since_ns = now_ns, .datagram = fd,
 				      .stream = -1};
 	while (question->number == 0)
@@ -151,6 +152,7 @@ static enum link_liveness liveness_dial(struct liveness *liveness, struct questi
 		return LINK_UNASKED;
 	question->dialled_ns = now_ns;
 	keep_alive(question->stream);
+	interface_bind(question->stream, liveness->own, liveness->interface);
 	if (connect(question->stream, &name.any, size) == 0 || errno == EINPROGRESS)
 		return LINK_UNKNOWN; /* for now */
 	refused = errno == ECONNREFUSED;

@@ -33,6 +33,7 @@ struct question {
 
 struct liveness {
 	uint32_t interface;             /* its index, for link-local addresses */
+	const uint8_t *own;             /* the address that we ask from, as frames come from it */
 	unsigned count, next;
 	struct question questions[QUESTIONS_MAX];
 };
