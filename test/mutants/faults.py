@@ -265,6 +265,12 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "frames stay as short as what was answered first",
+        HANDSHAKE,
+        "if (size > frame_max && size < before)",
+        "if (false)",
+    ),
+    Fault(
         "after 2^31 short records the next ones pass for followers of a long one",
         TRANSMIT,
         "if (sequence_after(ack, connection->out.wide_end) > 0)",
@@ -962,7 +968,7 @@ FAULTS = [
     Fault(
         "CONNECTs do not get shorter",
         HANDSHAKE,
-        "uint32_t step = steps[attempt < 6 ? attempt : 6];",
+        "uint32_t step = steps[attempt < HANDSHAKE_SHORTEST ? attempt : HANDSHAKE_SHORTEST];",
         "uint32_t step = steps[0 * attempt];",
     ),
     Fault(

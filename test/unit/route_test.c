@@ -203,6 +203,75 @@ static void link__is_tried_in_rounds(void **state)
 	host_close(host);
 }
 
+/* Answer what has gone by a link last, as if that frame had arrived as it was. */
+static void answer_last(struct host *host, unsigned link)
+{
+	struct packet asked, answer;
+
+	host_said(host, link, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	stranger_accept(&answer, &asked);
+	answer.connect.seen = (uint16_t)host->sinks[link].last_length;
+	host->sinks[link].longest = 0;
+	stranger_says(host, link, &answer, 0);
+	endpoint_advance(host->endpoint, ++host->now_ns);
+}
+
+/* Tries get shorter, since long ones may not pass. What is answered late, because its link was down or its peer busy,
+ * says nothing about longer ones: they get another chance. */
+static void frames__are_long_after_a_late_answer(void **state)
+{
+	struct host *host;
+	struct packet packet, longest;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	route_leave(connection, RAW);
+	host_run(host, FALL_BACK_NS + SECOND_NS / 2);
+	assert_int_equal(host->sinks[RAW].last_length, ENGINE_FRAME_MIN);
+	answer_last(host, RAW);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	assert_int_equal(connection->routes.frame, ENGINE_FRAME_MIN);
+	assert_int_equal(host->sinks[RAW].longest, ENGINE_FRAME_MAX);
+	host_said(host, RAW, &packet);
+	stranger_accept(&longest, &packet);
+	stranger_says(host, RAW, &longest, 0);
+	assert_int_equal(connection->routes.frame, ENGINE_FRAME_MAX);
+	sinks_clear(host);
+	host_run(host, 4 * (uint64_t)FALL_BACK_NS);
+	assert_int_equal(host->sinks[RAW].frames, 0);
+	host_close(host);
+}
+
+static void frames__are_long_after_a_late_start(void **state)
+{
+	struct host *host = host_open_links(0, 1);
+	struct thole_request *request;
+	struct thole_address address;
+	struct address_parts parts;
+	struct connection *connection;
+	uint64_t frames;
+	uint32_t peer;
+
+	(void)state;
+	host_parts(2, &parts);
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
+	assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, &request), 0);
+	host_run(host, 2 * SECOND_NS);
+	assert_int_equal(host->sinks[UDP].last_length, ENGINE_FRAME_MIN);
+	connection = host_connection(host);
+	answer_last(host, UDP);
+	assert_int_equal(connection->routes.frame, ENGINE_FRAME_MIN);
+	assert_int_equal(host->sinks[UDP].longest, ENGINE_FRAME_MAX);
+	/* None of them arrives: then it stays as it is. */
+	frames = host->sinks[UDP].frames;
+	host_run(host, SECOND_NS);
+	assert_int_equal(host->sinks[UDP].frames, frames);
+	assert_int_equal(connection->routes.frame, ENGINE_FRAME_MIN);
+	host_close(host);
+}
+
 /* Which links lose is said by the frames that went by them first, whichever are used by now. */
 static void loss__is_of_the_link_that_lost(void **state)
 {
@@ -486,6 +555,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records__go_by_their_link),
+		cmocka_unit_test(frames__are_long_after_a_late_answer),
+		cmocka_unit_test(frames__are_long_after_a_late_start),
 		cmocka_unit_test(link__is_left_for_the_next),
 		cmocka_unit_test(link__loses_in_a_row),
 		cmocka_unit_test(last_link__is_not_left),

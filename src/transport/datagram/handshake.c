@@ -32,6 +32,8 @@ static void handshake_packet(const struct connection *connection, struct packet 
 	packet->connect.attempt = connection->handshake.attempt;
 }
 
+enum { HANDSHAKE_SHORTEST = 6 }; /* the first try that is as short as they get */
+
 /* Frames that are tried: what the interface and the routes say at first, then what may still pass. */
 static uint32_t handshake_size(const struct connection *connection, unsigned link, unsigned attempt)
 {
@@ -39,7 +41,7 @@ static uint32_t handshake_size(const struct connection *connection, unsigned lin
 	struct engine *engine = connection->engine;
 	uint32_t most = engine->links[link]->calls->frame_max(engine->links[link], &connection->route[link].records);
 	uint32_t option = (uint32_t)engine->owner->options.mtu;
-	uint32_t step = steps[attempt < 6 ? attempt : 6];
+	uint32_t step = steps[attempt < HANDSHAKE_SHORTEST ? attempt : HANDSHAKE_SHORTEST];
 
 	if (option && most > option)
 		most = option;
@@ -73,6 +75,21 @@ void handshake_ask(struct connection *connection)
 void handshake_probe(struct connection *connection, unsigned link, bool padded, unsigned tries)
 {
 	handshake_send(connection, link, padded ? handshake_size(connection, link, tries) : 0);
+}
+
+/* A link has begun to work with shorter frames than it may have. Perhaps the longer ones that were tried before do not
+ * pass; but perhaps nothing did, or the peer was busy and answered late. So each length gets another chance. */
+static void handshake_lengthen(struct connection *connection, unsigned link)
+{
+	uint32_t frame_max = connection->route[link].frame_max, before = UINT32_MAX;
+
+	for (unsigned attempt = 0; attempt < HANDSHAKE_SHORTEST; attempt++) {
+		uint32_t size = handshake_size(connection, link, attempt);
+
+		if (size > frame_max && size < before)
+			handshake_send(connection, link, size);
+		before = size;
+	}
 }
 
 /* The first link in order that its address names. */
@@ -241,6 +258,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 {
 	const struct packet_connect *connect = &packet->connect;
 	struct connection *connection = engine->naming->called(engine, link, from, packet);
+	bool worked;
 
 	if (!connection || connection->state == CONNECTION_DEAD || connection->state == CONNECTION_NEW) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
@@ -258,7 +276,10 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	}
 	connection_open(connection);
 	route_hear(connection, link->index, connect);
+	worked = connection->route[link->index].frame_max > 0;
 	route_work(connection, link->index, connect->seen);
+	if (!worked && connection->route[link->index].frame_max > 0)
+		handshake_lengthen(connection, link->index);
 	if (connection->handshake.answered) {
 		if (connection->route[link->index].frame_max == 0) /* somebody is there: try longer frames */
 			route_try(connection, link->index);
