@@ -265,6 +265,12 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "a frame that is to show how long they may be goes in a packet of several",
+        UDP_SEND,
+        "length == 0 || frames[0].probe ||",
+        "length == 0 ||",
+    ),
+    Fault(
         "frames stay as short as what was answered first",
         HANDSHAKE,
         "if (size > frame_max && size < before)",

@@ -319,6 +319,19 @@ static void send__a_shorter_one_ends_a_packet(void **state)
 	check_seen(0, 7);
 }
 
+/* It is to show that frames as long as it pass. */
+static void send__a_probe_is_a_packet(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		frame_set(i, i < 4 ? 500 : 400, 1);
+	frames[1].probe = frames[2].probe = frames[4].probe = true;
+	assert_int_equal(post(5), 5);
+	assert_int_equal(call_count, 5);
+	collect();
+	check_seen(0, 5);
+}
+
 static void send__no_more_than_a_packet_holds(void **state)
 {
 	(void)state;
@@ -1027,6 +1040,7 @@ int main(void)
 		TEST(send__same_length_goes_together),
 		TEST(send__neighbours_are_one_part),
 		TEST(send__a_shorter_one_ends_a_packet),
+		TEST(send__a_probe_is_a_packet),
 		TEST(send__no_more_than_a_packet_holds),
 		TEST(send__other_places_and_channels_are_apart),
 		TEST(send__many_parts_are_copied_together),

@@ -141,7 +141,7 @@ bool burst_add_run(struct engine *engine, uint8_t link, const struct frame_out *
 
 void burst_post(struct engine *engine, uint8_t link, const struct path *to, const struct packet *packet, uint32_t size)
 {
-	struct frame_out frame = {.channel = CHANNEL_RECORDS};
+	struct frame_out frame = {.channel = CHANNEL_RECORDS, .probe = size > 0};
 	struct path *path;
 	uint8_t *bytes = burst_bytes(engine, link, size > PACKET_HEAD_MAX ? size : PACKET_HEAD_MAX);
 	uint32_t length;

@@ -47,6 +47,9 @@ struct frame_out {
 	uint16_t body_count;      /* 0: none */
 	uint8_t channel;          /* enum channel */
 	bool known;               /* to the peer of an open connection: not an answer to whoever asks */
+	/* that it arrives is to show that frames of its length do: it goes in no packet of several, since what the
+	 * kernel has not cut yet passes where frames as long do not (veth, virtio) */
+	bool probe;
 	/* so many of the frames after it go the same way and lie directly behind it, each as long, but for the last of
 	 * them perhaps, which is shorter */
 	uint16_t behind;

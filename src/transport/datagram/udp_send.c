@@ -63,7 +63,7 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 	uint32_t length = frame_length(&frames[0]), total = length;
 	unsigned n = 1;
 
-	if (!udp->segmenting || length == 0 || udp_scattered(&frames[0]))
+	if (!udp->segmenting || length == 0 || frames[0].probe || udp_scattered(&frames[0]))
 		return 1;
 	count = count < UDP_SEGMENTS_MAX ? count : UDP_SEGMENTS_MAX;
 	if (frames[0].behind > 0) { /* all but the last are as long for certain */
@@ -74,7 +74,7 @@ static unsigned group(const struct link_udp *udp, const struct frame_out *frames
 		total = n * length;
 	}
 	while (n < count && frames[n].channel == frames[0].channel && path_equal(frames[n].to, frames[0].to) &&
-	       !udp_scattered(&frames[n])) {
+	       !frames[n].probe && !udp_scattered(&frames[n])) {
 		uint32_t next = frame_length(&frames[n]);
 
 		if (next > length || next == 0 || total + next > BATCH_MAX)
