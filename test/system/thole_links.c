@@ -809,7 +809,13 @@ static void interfaces(void)
 	CHECK(interface_choose("fd98::3", &one) == 0 && one.ipv6[15] == 3);
 	pair_run("ip address add 10.97.0.2/24 dev aaa; ip route replace default via 10.97.0.9 src 10.97.0.2");
 	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0 && one.ipv4[15] == 1);
-	pair_run("ip link set %s down; ip link del aaa", pair_devices[0]);
+	/* A host whose address is no interface's, whichever its packets go by. */
+	pair_run("ip address add 10.96.0.1/32 dev lo; ip route replace default via 10.97.0.9 src 10.96.0.1");
+	CHECK(interface_choose("", &one) == 0 && one.loopback && one.ipv4[13] == 96 && !one.inside);
+	CHECK(interface_can_udp(&one) && !interface_can_raw(&one));
+	CHECK(interface_choose("10.96.0.1", &one) == 0 && one.loopback && one.ipv4[13] == 96 && !one.inside);
+	CHECK(interface_choose("lo", &one) == 0 && one.ipv4[12] == 127 && one.inside);
+	pair_run("ip address del 10.96.0.1/32 dev lo; ip link set %s down; ip link del aaa", pair_devices[0]);
 	CHECK(interface_choose("", &one) == 0 && one.loopback);
 	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.up && !interface_can_udp(&one) &&
 	      !interface_can_raw(&one));

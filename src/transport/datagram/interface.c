@@ -287,6 +287,22 @@ static struct interface *by_address(struct interface *list, unsigned count, cons
 	return found;
 }
 
+/* 127.0.0.0/8 and ::1, which no other host reaches. */
+static bool is_loopback(const uint8_t address[INTERFACE_ADDRESS])
+{
+	static const uint8_t one[INTERFACE_ADDRESS] = {[INTERFACE_ADDRESS - 1] = 1};
+
+	return interface_is_ipv4(address) ? address[sizeof(mapped)] == 127 : memcmp(address, one, sizeof(one)) == 0;
+}
+
+/* An interface is used by this address of it alone. */
+static void use_by(struct interface *interface, const uint8_t address[INTERFACE_ADDRESS])
+{
+	interface->has_ipv4 = interface_is_ipv4(address);
+	memcpy(interface->has_ipv4 ? interface->ipv4 : interface->ipv6, address, INTERFACE_ADDRESS);
+	interface->inside &= !interface->loopback || is_loopback(address);
+}
+
 /* As a user has named it. An address is the one that the interface is to be used by, and so its family. */
 static const struct interface *by_option(struct interface *list, unsigned count, const char *name)
 {
@@ -296,28 +312,30 @@ static const struct interface *by_option(struct interface *list, unsigned count,
 	if (!parse_address(name, address))
 		return by_name(list, count, name);
 	found = by_address(list, count, address);
-	if (!found)
-		return NULL;
-	found->has_ipv4 = interface_is_ipv4(address);
-	memcpy(found->has_ipv4 ? found->ipv4 : found->ipv6, address, INTERFACE_ADDRESS);
+	if (found)
+		use_by(found, address);
 	return found;
 }
 
-/* The one whose address packets to the world outside get. */
+/* The one whose address packets to the world outside get. Where interfaces have none of their own, as between routers
+ * that all of a host's ports lead to, the loopback has the host's, which others reach. */
 static const struct interface *by_default_route(struct interface *list, unsigned count)
 {
 	static const char *const outside[] = {"192.0.2.1", "2001:db8::1"}; /* of nobody: for documentation */
 	uint8_t address[INTERFACE_ADDRESS], source[INTERFACE_ADDRESS];
 
 	for (unsigned i = 0; i < 2; i++) {
-		const struct interface *found;
+		struct interface *found;
 
 		parse_address(outside[i], address);
-		if (interface_route(address, NULL, 0, source, NULL) != 0)
+		if (interface_route(address, NULL, 0, source, NULL) != 0 || is_loopback(source))
 			continue;
 		found = by_address(list, count, source);
-		if (found && interface_can_udp(found) && !found->loopback)
-			return found;
+		if (!found || !interface_can_udp(found))
+			continue;
+		if (found->loopback)
+			use_by(found, source);
+		return found;
 	}
 	return NULL;
 }

@@ -39,8 +39,8 @@ struct interface {
 int interface_list(struct interface **list_p, unsigned *count_p);
 
 /* The interface to use: the one of this name, or the one of this address, which it has by that alone then; for NULL or
- * "" that of the default route, else the first Ethernet interface that runs and has an address, else any that does,
- * else the loopback. Errors: NOT_FOUND, SYSTEM, MEMORY. */
+ * "" that of the default route (the loopback, where its source is the host's address there), else the first Ethernet
+ * interface that runs and has an address, else any that does, else the loopback. Errors: NOT_FOUND, SYSTEM, MEMORY. */
 int interface_choose(const char *name, struct interface *interface);
 
 /* Whether frames can be sent over it by UDP. */
