@@ -50,6 +50,7 @@ NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 ATTENDANCE = "src/base/attendance.h"
 CHOOSE = "src/transport/shm/choose.c"
 CONNECT = "src/transport/shm/connect.c"
+DISCARD = "src/base/discard.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
@@ -90,6 +91,49 @@ PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
 
 FAULTS = [
+    # ---- Others' descriptors
+    Fault(
+        "descriptors of others are closed by who waits",
+        DISCARD,
+        'if (thread_start(&thread, "thole-discard", discard_run, &discard) == 0) {',
+        "if (false) {",
+    ),
+    Fault(
+        "the thread that closes last has no table of its own",
+        DISCARD,
+        "syscall(SYS_close_range, discard->highest + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0",
+        "false",
+    ),
+    Fault(
+        "a message without bytes is the end",
+        DISCARD,
+        "if (header.msg_controllen == 0)",
+        "if (true)",
+    ),
+    Fault(
+        "whatever came as a descriptor is closed at once",
+        DISCARD,
+        "received ? discard_is_file(fds[i])",
+        "received ? true",
+    ),
+    Fault(
+        "who waits at a listener is closed along with it",
+        CONNECT,
+        "\tif (listener_drain(fd))\n\t\tclose(fd);\n\telse\n\t\tdiscard_received(&fd, 1);\n",
+        "\tclose(fd);\n",
+    ),
+    Fault(
+        "for more than one descriptor there is no room",
+        CONNECT,
+        "char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];",
+        "char bytes[CMSG_SPACE(sizeof(int))];",
+    ),
+    Fault(
+        "a name that is taken takes messages",
+        "mx/mx_post.c",
+        "\tif (fd >= 0)\n\t\tshutdown(fd, SHUT_RD);\n",
+        "",
+    ),
     # ---- What was sent gets there
     Fault(
         "a visitor has nobody fence",
