@@ -335,15 +335,14 @@ static void talk_check(void)
 	}
 }
 
-static bool talk_open(const char *const *options)
+static bool talk_open(const char *const *options, const char *const *others)
 {
-	struct thole_endpoint_attr attr = {.options = options};
 	struct thole_address address;
 
 	talk = (struct talk){.count = 0};
-	if (thole_endpoint_open(&attr, &talk.pair.a) != 0)
+	if (thole_endpoint_open(&(struct thole_endpoint_attr){.options = options}, &talk.pair.a) != 0)
 		return false;
-	if (thole_endpoint_open(&attr, &talk.pair.b) != 0) {
+	if (thole_endpoint_open(&(struct thole_endpoint_attr){.options = others}, &talk.pair.b) != 0) {
 		thole_endpoint_close(talk.pair.a);
 		return false;
 	}
@@ -357,12 +356,12 @@ static bool talk_open(const char *const *options)
 	return false;
 }
 
-static void talk_all(const char *const *options)
+static void talk_all(const char *const *options, const char *const *others)
 {
 	static const size_t lengths[] = {0, 8, 90, 2000, 60000, LONG};
 	int turns = 0;
 
-	if (!talk_open(options))
+	if (!talk_open(options, others))
 		return;
 	for (unsigned i = 0; i < 6; i++) {
 		say(lengths[i], false, 0);
@@ -408,7 +407,7 @@ static int mappings(void)
 	return count;
 }
 
-static void want_all(const char *const *options, uint64_t row)
+static void want_all(const char *const *options, const char *const *others, uint64_t row)
 {
 	int before = descriptors();
 	uint32_t live = want.live;
@@ -416,7 +415,7 @@ static void want_all(const char *const *options, uint64_t row)
 	for (uint64_t i = 0; i < sizeof(from); i++)
 		from[i] = pair_byte(1, i);
 	want.first = want.last = UINT64_MAX;
-	talk_all(options); /* what stays for good is there */
+	talk_all(options, others); /* what stays for good is there */
 	before = descriptors();
 	live = want.live;
 	for (uint64_t first = 1;; first++) {
@@ -424,7 +423,9 @@ static void want_all(const char *const *options, uint64_t row)
 		want.first = first;
 		want.last = first + row - 1;
 		want.what = NULL;
-		talk_all(options);
+		if (getenv("WANT_TRACE"))
+			fprintf(stderr, "%llu %s\n", (unsigned long long)first, want.what?want.what:"");
+		talk_all(options, others);
 		if (want.live != live || descriptors() != before || mappings() != 0)
 			fail_msg("%d blocks, %d descriptors, %d mappings are left: %s was refused, the %llu. call",
 				 (int)(want.live - live), descriptors() - before, mappings(), want.what,
@@ -442,16 +443,31 @@ static void want__within_a_host(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		for (uint64_t row = 1; row < 10; row += 4)
-			want_all((const char *const[]){"network=off", "close_timeout=1ms", "eager_max=64k", ways[i],
-						       NULL},
-				 row);
+		{
+			const char *const options[] = {"network=off", "close_timeout=1ms", "eager_max=64k", ways[i], NULL};
+
+			want_all(options, options, row);
+		}
+}
+
+static void want__between_hosts(void **state)
+{
+	static const char *const a[] = {"host=a", "interface=lo", "link=udp", "close_timeout=1ms", "job_key=5",
+					"peer_timeout=200ms", NULL};
+	static const char *const b[] = {"host=b", "interface=lo", "link=udp", "close_timeout=1ms", "job_key=5",
+					"peer_timeout=200ms", NULL};
+
+	(void)state;
+	want_all(a, b, 1);
+	want_all(a, b, 5);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(want__within_a_host),
+		cmocka_unit_test(want__between_hosts),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return (cmocka_set_test_filter(getenv("WANT")), cmocka_run_group_tests(tests, NULL, NULL));
 }
