@@ -27,6 +27,7 @@ HEAP_OF_MPI = "provider/prov_heap.c"
 IMPORT = "provider/prov_import.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
+RESPONDER = "src/transport/datagram/responder.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
 BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
@@ -132,6 +133,55 @@ FAULTS = [
         "a name that is taken takes messages",
         "mx/mx_post.c",
         "\tif (fd >= 0)\n\t\tshutdown(fd, SHUT_RD);\n",
+        "",
+    ),
+    # ---- What nothing noticed for long
+    Fault(
+        "who sleeps by half an alarm",
+        "src/transport/datagram/alarm.c",
+        "\t\t\talarm_clear(alarm, sockets, i);\n",
+        "",
+    ),
+    Fault(
+        "who cannot set an alarm sleeps",
+        "src/transport/datagram/link_udp.c",
+        "return state == ALARM_REFUSED;",
+        "return false;",
+    ),
+    Fault(
+        "a thread that answers for nobody stays",
+        RESPONDER,
+        "\tending = service_idle();\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = NULL;\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
+    ),
+    Fault(
+        "who has ended still sends",
+        ARRIVAL,
+        "\tconnection->in.ack_now = false;\n\tarrival_quiet(connection);\n",
+        "\tconnection->in.ack_now = false;\n",
+    ),
+    Fault(
+        "a lease is taken while pieces of the last one are there",
+        PLACE,
+        "\tif (lent->live > 0)\n\t\treturn false;\n",
+        "",
+    ),
+    Fault(
+        "half of a token gets a question in",
+        RESPONDER,
+        "(uint32_t)token, 0, 1)",
+        "(uint32_t)token, 0, 0)",
+    ),
+    Fault(
+        "a question without a number has an answer",
+        RESPONDER,
+        "length != QUESTION_BYTES || number == 0",
+        "length != QUESTION_BYTES",
+    ),
+    Fault(
+        "a question is given up at once for another",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (now_ns - oldest->since_ns < QUESTION_NS_MIN)\n\t\t\treturn NULL;\n",
         "",
     ),
     # ---- What was sent gets there

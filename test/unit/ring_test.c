@@ -39,6 +39,29 @@ static void connect_both(struct pair *pair)
 	assert_int_equal(pair_finish(pair, pair->b, requests[3], NULL), 0);
 }
 
+/* What a peer lends is taken once nothing of the last time is in use any more: else its pieces would be written over,
+ * and the books of both be mixed. */
+static void lease__only_of_what_is_free(void **state)
+{
+	struct pair pair;
+	struct shm_peer *link;
+	struct area *lent;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+	lent = &link->out.areas[AREA_LENT];
+	assert_true(ring_lease(link, SEGMENT_BASE, 4096));
+	assert_ptr_equal(lent->base, (char *)link->in.segment + SEGMENT_BASE);
+	lent->live = 1;
+	assert_false(ring_lease(link, SEGMENT_BASE + 4096, 4096));
+	assert_ptr_equal(lent->base, (char *)link->in.segment + SEGMENT_BASE);
+	lent->live = 0;
+	assert_true(ring_lease(link, SEGMENT_BASE + 4096, 4096));
+	pair_close(&pair);
+}
+
 /* Many laps of random lengths both ways, with the consumer lagging behind by a random number of records. */
 static void push__records_and_payloads_in_order(void **state)
 {
@@ -1171,6 +1194,7 @@ static void several__some_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lease__only_of_what_is_free),
 		cmocka_unit_test(push__records_and_payloads_in_order),
 		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),
