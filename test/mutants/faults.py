@@ -184,6 +184,42 @@ FAULTS = [
         "\t\tif (now_ns - oldest->since_ns < QUESTION_NS_MIN)\n\t\t\treturn NULL;\n",
         "",
     ),
+    Fault(
+        "a run is stamped by one key over two epochs",
+        GUARD,
+        "run > 1 && (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS ? run : 1",
+        "run > 1 ? run : 1",
+    ),
+    Fault(
+        "of several events the descriptor tells of one",
+        "provider/prov_eq.c",
+        "\tif (list_empty(&eq->events))\n\t\tprov_eq_event_drop(eq);\n",
+        "\tprov_eq_event_drop(eq);\n",
+    ),
+    Fault(
+        "a closed endpoint's descriptor is still watched",
+        "provider/prov_watch.c",
+        "\t\t\tepoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);\n",
+        "\t\t\t(void)0;\n",
+    ),
+    Fault(
+        "a result has any number of places",
+        "provider/prov_atomic.c",
+        "atomic->result.count > PROV_SEGMENTS_MAX || ",
+        "",
+    ),
+    Fault(
+        "what is sent behind a flush counts for it",
+        "ucx/ucx_flush.c",
+        "request->order < flush->order &&",
+        "true &&",
+    ),
+    Fault(
+        "a text fills its place, and its NUL the next",
+        "mx/mx_notice.c",
+        "if (length >= size) {",
+        "if (length > size) {",
+    ),
     # ---- What was sent gets there
     Fault(
         "a visitor has nobody fence",
