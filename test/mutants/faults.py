@@ -220,6 +220,18 @@ FAULTS = [
         "if (length >= size) {",
         "if (length > size) {",
     ),
+    Fault(
+        "what a peer asks for again is done as often",
+        SHM_SERVE,
+        "\tserve_supersede(peer, window);\n",
+        "",
+    ),
+    Fault(
+        "nobody is woken for a raw send that is done",
+        "mx/mx_raw.c",
+        "\teventfd_write(raw->event_fd, 1); /* still locked",
+        "\t/* still locked",
+    ),
     # ---- What was sent gets there
     Fault(
         "a visitor has nobody fence",
@@ -1920,7 +1932,7 @@ FAULTS = [
     Fault(
         "a sender whose send has ended keeps what it was lent",
         SHM_SERVE,
-        "if (serve->lent_size) /* it is the peer's again */",
+        "if (!serve->help && serve->lent_size)",
         "if (0)",
     ),
     Fault("anything may be lent", SHM_SERVE, "place >= offsetof(struct segment, small) && size", "size"),
