@@ -39,7 +39,7 @@ static bool mxi_answer_is_speaker(int *speaker_fd)
 
 	if (*speaker_fd < 0) {
 		mxi_place_speaker(&place);
-		*speaker_fd = mxi_post_local(&place);
+		*speaker_fd = mxi_post_claim(&place);
 	}
 	return *speaker_fd >= 0;
 }

@@ -8,6 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/discard.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+enum { RIGHTS_MAX = 253 }; /* descriptors of one message */
+
 static const int on = 1, off = 0;
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
@@ -30,13 +38,25 @@ static int mxi_post_bind(int fd, const struct mxi_place *place)
 	return -1;
 }
 
-/* Anybody of the host can send to it; the kernel says who does. */
+/* Anybody of the host can send to it; the kernel says who does. Descriptors it takes none, where the kernel can do that
+ * (Linux 6.16). */
 int mxi_post_local(const struct mxi_place *place)
 {
 	int fd = mxi_post_socket(AF_UNIX);
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)); /* cannot fail on a socket of this kind */
+		setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
+	}
+	return mxi_post_bind(fd, place);
+}
+
+int mxi_post_claim(const struct mxi_place *place)
+{
+	int fd = mxi_post_socket(AF_UNIX);
+
+	if (fd >= 0)
+		shutdown(fd, SHUT_RD);
 	return mxi_post_bind(fd, place);
 }
 
@@ -133,6 +153,21 @@ int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_pla
 	return sendmsg(fd, &message, MSG_NOSIGNAL) >= 0 ? 0 : errno;
 }
 
+/* Descriptors that came along. */
+static void mxi_post_discard(struct msghdr *message)
+{
+	int fds[RIGHTS_MAX];
+
+	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+		unsigned count = (unsigned)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || count > RIGHTS_MAX)
+			continue;
+		memcpy(fds, CMSG_DATA(part), count * sizeof(int));
+		discard_received(fds, count);
+	}
+}
+
 /* Inside the host, other users get no answer and are not believed, but root may ask what there
  * is. */
 static bool mxi_post_is_of_others(struct msghdr *message)
@@ -153,7 +188,7 @@ enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi
 	struct iovec part = {bytes, sizeof(bytes)};
 	union {
 		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(struct ucred))];
+		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
 	} control;
 	struct msghdr message = {.msg_name = &from->any,
 				 .msg_namelen = sizeof(from->local), /* the largest */
@@ -168,6 +203,7 @@ enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi
 	if (length < 0)
 		return errno == EAGAIN || errno == EBADF ? MXI_POST_NOTHING : MXI_POST_NOISE;
 	from->size = message.msg_namelen;
+	mxi_post_discard(&message);
 	if (mxi_post_is_of_others(&message))
 		return MXI_POST_NOISE;
 	if ((size_t)length > sizeof(bytes) || !mxi_notice_decode(bytes, (size_t)length, notice))

@@ -19,6 +19,9 @@
 
 int mxi_post_local(const struct mxi_place *place);
 
+/* A name that others find taken, and to which nobody can send. */
+int mxi_post_claim(const struct mxi_place *place);
+
 /* On the board's IP address; port 0: any. What it sends to the group leaves by the board. */
 int mxi_post_udp(const struct mxi_board *board, uint16_t port);
 

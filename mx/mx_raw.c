@@ -72,7 +72,7 @@ static mx_return_t mxi_raw_open_name(struct mx_raw_endpoint *raw)
 	struct mxi_place place;
 
 	mxi_place_raw(&place, raw->board.nic_id);
-	raw->name_fd = mxi_post_local(&place);
+	raw->name_fd = mxi_post_claim(&place);
 	if (raw->name_fd >= 0)
 		return MX_SUCCESS;
 	if (errno == EADDRINUSE)

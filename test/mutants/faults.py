@@ -27,6 +27,7 @@ HEAP_OF_MPI = "provider/prov_heap.c"
 IMPORT = "provider/prov_import.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
+RESPONDER = "src/transport/datagram/responder.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
 BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
@@ -50,6 +51,7 @@ NATIVE_FIELDS = "src/transport/datagram/wire/native.fields"
 ATTENDANCE = "src/base/attendance.h"
 CHOOSE = "src/transport/shm/choose.c"
 CONNECT = "src/transport/shm/connect.c"
+DISCARD = "src/base/discard.c"
 LIMITS = "src/base/limits.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
@@ -94,6 +96,146 @@ PEER = "src/message/peer.c"
 REQUEST = "src/message/request.c"
 
 FAULTS = [
+    # ---- Others' descriptors
+    Fault(
+        "descriptors of others are closed by who waits",
+        DISCARD,
+        'if (thread_start(&thread, "thole-discard", discard_run, &discard) == 0) {',
+        "if (false) {",
+    ),
+    Fault(
+        "the thread that closes last has no table of its own",
+        DISCARD,
+        "syscall(SYS_close_range, discard->highest + 1, ~0u, CLOSE_RANGE_UNSHARE) != 0",
+        "false",
+    ),
+    Fault(
+        "a message without bytes is the end",
+        DISCARD,
+        "if (header.msg_controllen == 0)",
+        "if (true)",
+    ),
+    Fault(
+        "whatever came as a descriptor is closed at once",
+        DISCARD,
+        "received ? discard_is_file(fds[i])",
+        "received ? true",
+    ),
+    Fault(
+        "who waits at a listener is closed along with it",
+        CONNECT,
+        "\tif (listener_drain(fd))\n\t\tclose(fd);\n\telse\n\t\tdiscard_received(&fd, 1);\n",
+        "\tclose(fd);\n",
+    ),
+    Fault(
+        "for more than one descriptor there is no room",
+        CONNECT,
+        "char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];",
+        "char bytes[CMSG_SPACE(sizeof(int))];",
+    ),
+    Fault(
+        "a name that is taken takes messages",
+        "mx/mx_post.c",
+        "\tif (fd >= 0)\n\t\tshutdown(fd, SHUT_RD);\n",
+        "",
+    ),
+    # ---- What nothing noticed for long
+    Fault(
+        "who sleeps by half an alarm",
+        "src/transport/datagram/alarm.c",
+        "\t\t\talarm_clear(alarm, sockets, i);\n",
+        "",
+    ),
+    Fault(
+        "who cannot set an alarm sleeps",
+        "src/transport/datagram/link_udp.c",
+        "return state == ALARM_REFUSED;",
+        "return false;",
+    ),
+    Fault(
+        "a thread that answers for nobody stays",
+        RESPONDER,
+        "\tending = service_idle();\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = NULL;\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
+    ),
+    Fault(
+        "who has ended still sends",
+        ARRIVAL,
+        "\tconnection->in.ack_now = false;\n\tarrival_quiet(connection);\n",
+        "\tconnection->in.ack_now = false;\n",
+    ),
+    Fault(
+        "a lease is taken while pieces of the last one are there",
+        PLACE,
+        "\tif (lent->live > 0)\n\t\treturn false;\n",
+        "",
+    ),
+    Fault(
+        "half of a token gets a question in",
+        RESPONDER,
+        "(uint32_t)token, 0, 1)",
+        "(uint32_t)token, 0, 0)",
+    ),
+    Fault(
+        "a question without a number has an answer",
+        RESPONDER,
+        "length != QUESTION_BYTES || number == 0",
+        "length != QUESTION_BYTES",
+    ),
+    Fault(
+        "a question is given up at once for another",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (now_ns - oldest->since_ns < QUESTION_NS_MIN)\n\t\t\treturn NULL;\n",
+        "",
+    ),
+    Fault(
+        "a run is stamped by one key over two epochs",
+        GUARD,
+        "run > 1 && (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS ? run : 1",
+        "run > 1 ? run : 1",
+    ),
+    Fault(
+        "of several events the descriptor tells of one",
+        "provider/prov_eq.c",
+        "\tif (list_empty(&eq->events))\n\t\tprov_eq_event_drop(eq);\n",
+        "\tprov_eq_event_drop(eq);\n",
+    ),
+    Fault(
+        "a closed endpoint's descriptor is still watched",
+        "provider/prov_watch.c",
+        "\t\t\tepoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);\n",
+        "\t\t\t(void)0;\n",
+    ),
+    Fault(
+        "a result has any number of places",
+        "provider/prov_atomic.c",
+        "atomic->result.count > PROV_SEGMENTS_MAX || ",
+        "",
+    ),
+    Fault(
+        "what is sent behind a flush counts for it",
+        "ucx/ucx_flush.c",
+        "request->order < flush->order &&",
+        "true &&",
+    ),
+    Fault(
+        "a text fills its place, and its NUL the next",
+        "mx/mx_notice.c",
+        "if (length >= size) {",
+        "if (length > size) {",
+    ),
+    Fault(
+        "what a peer asks for again is done as often",
+        SHM_SERVE,
+        "\tserve_supersede(peer, window);\n",
+        "",
+    ),
+    Fault(
+        "nobody is woken for a raw send that is done",
+        "mx/mx_raw.c",
+        "\teventfd_write(raw->event_fd, 1); /* still locked",
+        "\t/* still locked",
+    ),
     # ---- What was sent gets there
     Fault(
         "a visitor has nobody fence",
@@ -1812,7 +1954,7 @@ FAULTS = [
     Fault(
         "a sender whose send has ended keeps what it was lent",
         SHM_SERVE,
-        "if (serve->lent_size) /* it is the peer's again */",
+        "if (!serve->help && serve->lent_size)",
         "if (0)",
     ),
     Fault("anything may be lent", SHM_SERVE, "place >= offsetof(struct segment, small) && size", "size"),

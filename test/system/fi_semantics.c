@@ -544,8 +544,10 @@ static void test_write_data(void)
  */
 static void test_atomics(void)
 {
-	enum { ROUNDS = 1000 };
+	enum { ROUNDS = 1000, PLACES = 65 };
 	struct pair_attr attr = {.cq_flags = 0};
+	static uint64_t many[PLACES];
+	struct fi_ioc places[PLACES], whole[1] = {{many, PLACES}};
 	uint64_t one = 1, was = 0, operands[3] = {10, 20, 30}, compares[3] = {0, 5, 0},
 		 results[3] = {9, 9, 9};
 	struct fi_ioc from[2] = {{operands, 1}, {operands + 1, 2}}, with[1] = {{compares, 3}};
@@ -593,6 +595,13 @@ static void test_atomics(void)
 		    -FI_EOPNOTSUPP);
 	CHECK_EQUAL(fi_atomic(pair.ep, &one, 1, NULL, home, 8, REGION_KEY, FI_UINT64, FI_ATOMIC_READ, contexts),
 		    -FI_EOPNOTSUPP);
+	for (int i = 0; i < PLACES; i++)
+		places[i] = (struct fi_ioc){many + i, 1};
+	CHECK_EQUAL(fi_fetch_atomicv(pair.ep, whole, NULL, 1, places, NULL, PLACES, home, 0, REGION_KEY, FI_UINT64,
+				     FI_SUM, contexts),
+		    -FI_EINVAL); /* one more than iov_limit says */
+	CHECK_EQUAL(fi_atomicv(pair.ep, places, NULL, PLACES, home, 0, REGION_KEY, FI_UINT64, FI_SUM, contexts),
+		    -FI_EINVAL);
 	pair_shut(&pair);
 }
 

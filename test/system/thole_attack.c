@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "ranks.h"
 
@@ -227,6 +228,130 @@ static int steal(void)
 	       (unsigned long long)word(WORD_STOLEN));
 	CHECK(word(WORD_TRIES) > 1000);
 	CHECK_EQUAL(word(WORD_STOLEN), 0);
+	return failed;
+}
+
+/* ---- A user who sends descriptors that wait in close ---------------------------------------------------------- */
+
+enum { NAMES_MAX = 8, NAME_MAX_BYTES = 64, LINGER_S = 3600 };
+
+/* Names of the job's listeners inside the host, as everybody can read them. */
+static unsigned names_of_others(char names[NAMES_MAX][NAME_MAX_BYTES])
+{
+	FILE *file = fopen("/proc/self/net/unix", "re");
+	char line[512];
+	unsigned count = 0;
+
+	CHECK(file);
+	while (count < NAMES_MAX && fgets(line, sizeof(line), file))
+		if (strstr(line, "@thole/") && sscanf(strstr(line, "@thole/") + 1, "%60s", names[count]) == 1)
+			count++;
+	fclose(file);
+	return count;
+}
+
+/* A TCP connection to itself that takes no more bytes: its last close waits for it. */
+static int lingering(int listener)
+{
+	static const char bytes[1 << 16];
+	struct linger linger = {1, LINGER_S};
+	struct sockaddr_in name;
+	socklen_t size = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0 && getsockname(listener, (struct sockaddr *)&name, &size) == 0);
+	CHECK_EQUAL(connect(fd, (struct sockaddr *)&name, size), 0);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	CHECK_EQUAL(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+static bool descriptor_send(int socket, int fd)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {"x", 1};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+
+	control.align = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+					 .cmsg_len = CMSG_LEN(sizeof(int))};
+	memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
+	if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	word_add(WORD_TRIES, 1);
+	return true;
+}
+
+static void charger(void)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	become_stranger();
+	CHECK(bind(listener, (struct sockaddr *)&any, sizeof(any)) == 0 && listen(listener, 4096) == 0);
+	while (!word(WORD_OVER)) {
+		char names[NAMES_MAX][NAME_MAX_BYTES];
+		unsigned count = names_of_others(names);
+
+		for (unsigned i = 0; i < count && !word(WORD_OVER); i++) {
+			struct sockaddr_un name = {.sun_family = AF_UNIX};
+			size_t length = strlen(names[i]);
+			int out = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+			int fd = lingering(listener);
+
+			memcpy(name.sun_path + 1, names[i], length);
+			if (connect(out, (struct sockaddr *)&name,
+				    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0 ||
+			    !descriptor_send(out, fd)) /* it is nowhere else */
+				setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+			close(out);
+			close(fd);
+		}
+	}
+}
+
+static void charged_body(int self)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_endpoint_attr attr = {.options = options};
+	uint64_t end_ns = ranks_now_ns() + seconds * UINT64_C(1000000000);
+	struct thole_endpoint *endpoint;
+	uint32_t peers[RANKS_MAX];
+
+	CHECK_EQUAL(thole_endpoint_open(&attr, &endpoint), 0);
+	ranks_meet(endpoint, peers);
+	for (uint64_t turn = 0; !word(WORD_ENOUGH); turn++) {
+		exchange(endpoint, peers[!self], !self, turn, turn % 64 ? 8 : 100000);
+		if (turn % 1024 == 0) {
+			ranks_barrier(endpoint);
+			if (self == 0 && ranks_now_ns() >= end_ns)
+				word_add(WORD_ENOUGH, 1);
+			ranks_barrier(endpoint);
+		}
+	}
+	CHECK(ranks_counter(endpoint, "refused") > 0);
+	CHECK_EQUAL(ranks_counter(endpoint, "peers_gone"), 0);
+	ranks_barrier(endpoint);
+	thole_endpoint_close(endpoint); /* the stranger goes on */
+}
+
+static int charge(void)
+{
+	pid_t pids[2], stranger;
+	int failed;
+
+	ranks_start(pids, 2, LIMIT_S + seconds, charged_body);
+	stranger = stranger_fork(charger);
+	failed = ranks_wait(pids, 2, 0);
+	word_add(WORD_OVER, 1);
+	kill(stranger, SIGKILL);
+	waitpid(stranger, NULL, 0);
+	printf("%llu descriptors sent\n", (unsigned long long)word(WORD_TRIES));
+	CHECK(word(WORD_TRIES) > 0);
 	return failed;
 }
 
@@ -460,6 +585,7 @@ static const struct {
 } cases[] = {
 	{"steal", steal},
 	{"hold", hold},
+	{"charge", charge},
 	{"orphan", orphan},
 	{"orphan-of-clone", orphan_of_clone},
 	{"stopped", stopped},

@@ -222,6 +222,26 @@ static void credit__is_shared(void **state)
 	host_close(host);
 }
 
+/* Who has ended has no share of the buffer any more, nor of what is held. */
+static void end__gives_its_share_back(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet own = stranger_opens(host);
+
+	(void)state;
+	stranger_sends(host, &own, 1);
+	stranger_sends(host, &own, 3);
+	assert_int_equal(host->engine->senders, 1);
+	assert_int_equal(host->engine->held, 1);
+	own.type = PACKET_CLOSE;
+	own.sequence = 2;
+	stranger_says(host, UDP, &own, 0);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_int_equal(host->engine->senders, 0);
+	assert_int_equal(host->engine->held, 0);
+	host_close(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -233,6 +253,7 @@ int main(void)
 		cmocka_unit_test(duplicate__is_acknowledged_at_once),
 		cmocka_unit_test(acknowledgement__waits_a_little),
 		cmocka_unit_test(credit__is_shared),
+		cmocka_unit_test(end__gives_its_share_back),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);

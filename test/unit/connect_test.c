@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -281,6 +282,137 @@ static void greeting__of_who_it_was(void **state)
 		greeted.foreign = false;
 		pair_close(&pair);
 	}
+}
+
+/* ---- Descriptors that wait in close ---------------------------------------------------------------------------- */
+
+enum { LINGER_S = 3600, DESCRIPTORS_MAX = 4 };
+
+/* A TCP connection of which one end takes no more bytes, so that the last close of the other waits for it. */
+struct lingering {
+	int listener, socket;
+};
+
+static struct lingering lingering_open(void)
+{
+	static const char bytes[1 << 16];
+	struct linger linger = {1, LINGER_S};
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(name);
+	struct lingering made = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+				 socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+	assert_int_equal(bind(made.listener, (struct sockaddr *)&name, size), 0);
+	assert_int_equal(listen(made.listener, 1), 0);
+	assert_int_equal(getsockname(made.listener, (struct sockaddr *)&name, &size), 0);
+	assert_int_equal(connect(made.socket, (struct sockaddr *)&name, size), 0);
+	while (send(made.socket, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(made.socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return made;
+}
+
+/* It goes with a message of so many bytes, as often as that, and is nowhere else. */
+static void lingering_send(struct lingering *lingering, int fd, size_t length, unsigned count)
+{
+	union {
+		char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {greeted.bytes, length};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+	struct cmsghdr *header = &control.align;
+
+	assert_true(count <= DESCRIPTORS_MAX);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(count * sizeof(int));
+	for (unsigned i = 0; i < count; i++)
+		memcpy(CMSG_DATA(header) + i * sizeof(int), &lingering->socket, sizeof(int));
+	assert_int_equal(__real_sendmsg(fd, &message, 0), length);
+	close(lingering->socket);
+}
+
+static void turn_until_refused(const struct pair *pair, uint64_t refused)
+{
+	for (int i = 0; i < PAIR_TURNS_MAX && pair_counter(pair->b, "refused") <= refused; i++)
+		thole_progress(pair->b);
+	assert_true(pair_counter(pair->b, "refused") > refused);
+}
+
+/* Whoever is turned away, whatever his user, may have sent a descriptor whose last close waits for as long as he likes:
+ * nobody waits with it. */
+static void descriptors__of_who_is_turned_away(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	greet_open(&pair);
+	for (int i = 0; i < 6; i++) {
+		struct lingering lingering = lingering_open();
+		uint64_t refused = pair_counter(pair.b, "refused");
+		int fd = greet_connect(&pair);
+
+		greeted.foreign = i < 3;
+		if (i % 3 == 1)
+			assert_int_equal(send(fd, "", 0, 0), 0); /* which reads as an end does */
+		lingering_send(&lingering, fd, i % 3 == 2 ? 0 : greeted.length, 1 + (unsigned)i % 4);
+		turn_until_refused(&pair, refused);
+		close(fd);
+		close(lingering.listener);
+	}
+	greeted.foreign = false;
+	greet_works(&pair, true);
+	greet_close(&pair, -1);
+}
+
+/* Nor with what a peer sends that is connected, read or not. */
+static void descriptors__of_a_peer(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct lingering lingering;
+	struct pair pair;
+	int fd;
+
+	(void)state;
+	for (int unread = 0; unread < 2; unread++) {
+		uint64_t refused;
+
+		pair_open(&pair, options);
+		assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 0);
+		for (int i = 0; i < 20000; i++)
+			thole_progress(pair.b);
+		fd = shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->watch_out.fd;
+		refused = pair_counter(pair.b, "attach_refused");
+		lingering = lingering_open();
+		if (unread)
+			assert_int_equal(send(fd, "", 0, 0), 0);
+		lingering_send(&lingering, fd, 24, unread ? 4 : 1);
+		for (int i = 0; i < PAIR_TURNS_MAX && !unread && pair_counter(pair.b, "attach_refused") == refused; i++)
+			thole_progress(pair.b);
+		assert_int_equal(pair_counter(pair.b, "attach_refused"), refused + !unread);
+		pair_close(&pair);
+		close(lingering.listener);
+	}
+}
+
+/* Nor with what those sent who wait as the endpoint closes. */
+static void descriptors__of_who_waits_at_the_end(void **state)
+{
+	struct lingering lingering = lingering_open();
+	struct pair pair;
+	int fd;
+
+	(void)state;
+	greet_open(&pair);
+	fd = greet_connect(&pair);
+	lingering_send(&lingering, fd, 8, 1);
+	connect_close(&pair.b->base);
+	assert_int_equal(shm_of(&pair.b->base)->listener.fd, -1);
+	close(lingering.listener);
+	greet_close(&pair, fd);
 }
 
 /* One ring from each peer, as long as it lives. */
@@ -856,6 +988,9 @@ int main(void)
 		cmocka_unit_test(shm__nobody_is_there),
 		cmocka_unit_test(greeting__is_checked),
 		cmocka_unit_test(greeting__of_who_it_was),
+		cmocka_unit_test(descriptors__of_who_is_turned_away),
+		cmocka_unit_test(descriptors__of_a_peer),
+		cmocka_unit_test(descriptors__of_who_waits_at_the_end),
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),

@@ -396,6 +396,38 @@ static void burst__is_as_one_by_one(void **state)
 	}
 }
 
+/* The same of frames that lie behind each other, wherever in the run the key ends. */
+static void burst__of_a_run_is_as_one_by_one(void **state)
+{
+	static uint8_t frames[RUN * WHOLE], alone[WHOLE];
+
+	(void)state;
+	for (unsigned before = 0; before <= RUN; before++) {
+		struct frame_out sent[RUN], one;
+		struct packet packet;
+		struct two two, same;
+		size_t length = 0;
+
+		two_begin(&two, GUARD_HEADS);
+		two_begin(&same, GUARD_HEADS);
+		two.one.counter = same.one.counter = (UINT64_C(1) << GUARD_EPOCH_BITS) - 1 - before;
+		for (unsigned i = 0; i < RUN; i++) {
+			burst_frame(&two.one, i, frames + i * length, &sent[i], &packet);
+			length = sent[i].head_length;
+			sent[i].behind = (uint16_t)(RUN - 1 - i);
+		}
+		assert_true(guard_stamp(&two.one, &codec_native, sent, RUN));
+		for (unsigned i = 0; i < RUN; i++) {
+			burst_frame(&same.one, i, alone, &one, &packet);
+			assert_true(guard_stamp(&same.one, &codec_native, &one, 1));
+			assert_int_equal(one.head_length, length);
+			assert_memory_equal(frames + i * length, alone, length);
+		}
+		two_end(&two);
+		two_end(&same);
+	}
+}
+
 /* After 2^32 frames there is another key; what is late of the one before is still known. */
 static void epoch__has_a_key_of_its_own(void **state)
 {
@@ -807,6 +839,7 @@ int main(void)
 		cmocka_unit_test(window__takes_each_once),
 		cmocka_unit_test(window__of_data),
 		cmocka_unit_test(burst__is_as_one_by_one),
+		cmocka_unit_test(burst__of_a_run_is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
 		cmocka_unit_test(epoch__is_followed),
 		cmocka_unit_test(mac__is_gcm),

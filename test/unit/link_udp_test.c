@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/endian.h"
@@ -90,6 +91,20 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 		if (__wrap_sendmsg(fd, &messages[i].msg_hdr, flags) < 0)
 			break;
 	return i > 0 ? (int)i : -1;
+}
+
+static int watches = -1; /* sockets that the kernel still watches; -1: any number */
+
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (what == EPOLL_CTL_ADD && watches >= 0 && watches-- == 0) {
+		watches = 0;
+		errno = ENOSPC;
+		return -1;
+	}
+	return __real_epoll_ctl(epoll, what, fd, event);
 }
 
 static void (*before_connect)(void); /* what happens while a lane is being opened */
@@ -1005,6 +1020,21 @@ static void ready__only_if_something_waits(void **state)
 }
 
 /* What was not asked for is fetched too, or it would keep the owner from sleeping. */
+/* Where the kernel watches no more sockets nobody may sleep, nor by those that it watches. */
+static void ready__where_no_socket_is_watched(void **state)
+{
+	(void)state;
+	for (watches = 1; watches >= 0; watches--) {
+		int left = watches;
+
+		assert_true(link_under_test->calls->ready(link_under_test));
+		assert_true(link_under_test->calls->ready(link_under_test));
+		link_under_test->calls->receive(link_under_test, 1);
+		watches = left;
+	}
+	assert_false(link_under_test->calls->ready(link_under_test));
+}
+
 static void ready__unexpected_bulk(void **state)
 {
 	(void)state;
@@ -1070,6 +1100,7 @@ int main(void)
 		TEST(lane__strangers_have_no_vote),
 		TEST(lane__is_heard_beside_strangers),
 		TEST(ready__only_if_something_waits),
+		TEST(ready__where_no_socket_is_watched),
 		TEST(ready__unexpected_bulk),
 		TEST(open__without_an_address),
 	};

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -473,6 +474,77 @@ static struct mxi_notice status_of(unsigned id)
 	return notice;
 }
 
+/* A TCP socket whose last close would wait for an hour, since the other end takes no more bytes. */
+static int lingering_socket(int *listener_p)
+{
+	static const char bytes[1 << 16];
+	struct linger linger = {1, 3600};
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(name);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*listener_p = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(*listener_p, (struct sockaddr *)&name, size), 0);
+	assert_int_equal(listen(*listener_p, 1), 0);
+	assert_int_equal(getsockname(*listener_p, (struct sockaddr *)&name, &size), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&name, size), 0);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+/* Send a byte to a place, with a descriptor. Returns 0 or an errno. */
+static int place_send(const struct mxi_place *place, int descriptor)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec data = {"x", 1};
+	struct msghdr message = {.msg_name = (void *)(uintptr_t)&place->any, .msg_namelen = place->size,
+				 .msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *header = &control.align;
+	int fd = stranger_socket(), error;
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+	error = sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? errno : 0;
+	close(fd);
+	return error;
+}
+
+/* Descriptors that are sent to an endpoint's name do not hold up who reads the message. Who only holds a name gets
+ * none. */
+static void noise__with_descriptors(void **state)
+{
+	struct mxi_place place;
+	struct mxi_entry entry;
+	int listener, descriptor = lingering_socket(&listener), fd, error;
+
+	(void)state;
+	open_entry(&entry, ID);
+	mxi_place_endpoint(&place, nic, ID);
+	error = place_send(&place, descriptor); /* Linux may refuse it, from 6.16 on */
+	if (error)
+		assert_int_equal(error, EPERM);
+	mxi_place_endpoint(&place, nic, OTHER_ID);
+	fd = mxi_post_claim(&place);
+	assert_true(fd >= 0);
+	assert_int_equal(mxi_post_claim(&place), -1);
+	assert_int_equal(place_send(&place, descriptor), EPIPE);
+	close(fd);
+	if (error) /* it is here alone */
+		setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+	close(descriptor);
+	(void)status_of(ID);
+	actor_close(&entry);
+	close(listener);
+}
+
 static void status__is_told_to_anyone(void **state)
 {
 	struct thole_counter_info info;
@@ -651,6 +723,7 @@ int main(void)
 		cmocka_unit_test(question__ends_at_its_deadline),
 		cmocka_unit_test(question__can_be_canceled),
 		cmocka_unit_test(questions__of_many_are_answered),
+		cmocka_unit_test(noise__with_descriptors),
 		cmocka_unit_test(status__is_told_to_anyone),
 		cmocka_unit_test(other_users_are_not_answered),
 		cmocka_unit_test(status__is_waited_for_by_the_end),

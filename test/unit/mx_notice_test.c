@@ -169,6 +169,25 @@ static void notice__survives_mutation(void **state)
 	assert_in_range(understood, MUTATIONS / 100, MUTATIONS - MUTATIONS / 100);
 }
 
+/* A text that fills its place would have no NUL. */
+static void text__leaves_room_for_its_end(void **state)
+{
+	struct mxi_notice notice = {.type = MXI_NOTICE_HERE, .from = {.nic_id = 1}}, read;
+	uint8_t bytes[MXI_NOTICE_BYTES_MAX];
+	size_t length;
+
+	(void)state;
+	memset(notice.from_name, 'a', sizeof(notice.from_name) - 1);
+	length = mxi_notice_encode(&notice, bytes);
+	assert_true(mxi_notice_decode(bytes, length, &read));
+	assert_int_equal(bytes[16], sizeof(notice.from_name) - 1); /* the name's length, which is last */
+	bytes[16]++;
+	bytes[length++] = 'a';
+	bytes[6] = (uint8_t)(length >> 8);
+	bytes[7] = (uint8_t)length;
+	assert_false(mxi_notice_decode(bytes, length, &read));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +197,7 @@ int main(void)
 		cmocka_unit_test(notice__that_is_cut_or_longer_is_none),
 		cmocka_unit_test(notice__of_others_is_none),
 		cmocka_unit_test(notice__survives_mutation),
+		cmocka_unit_test(text__leaves_room_for_its_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

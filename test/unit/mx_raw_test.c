@@ -251,10 +251,34 @@ static void arguments__are_checked(void **state)
 
 #define opened(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* The handle is readable as long as there are events, those of sends, too. */
+static void handle__tells_of_sends(void **state)
+{
+	struct pollfd look = {.events = POLLIN};
+	uint8_t frame[FRAME], buffer[FRAME];
+	mx_raw_status_t status;
+	uint32_t bytes = FRAME;
+
+	(void)state;
+	need_namespace();
+	look.fd = mx_raw_handle(raw);
+	frame_make(frame, TYPE_RAW + 1, 1); /* which does not come back */
+	assert_int_equal(poll(&look, 1, 0), 0);
+	for (int i = 0; i < 2; i++)
+		send_frame(frame, FRAME, NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(poll(&look, 1, 0), 1);
+		assert_int_equal(mx_raw_next_event(raw, NULL, NULL, buffer, &bytes, 0, &status), MX_SUCCESS);
+		assert_int_equal(status, MX_RAW_SEND_COMPLETE);
+	}
+	assert_int_equal(poll(&look, 1, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		opened(frames__come_back),
+		opened(handle__tells_of_sends),
 		opened(frames__of_others_are_not_seen),
 		opened(sends__are_bounded_and_in_order),
 		opened(sends__fetched_by_another_thread),

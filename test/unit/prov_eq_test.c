@@ -2,6 +2,7 @@
 /* Event queues: order, errors in their place, peeking, and that its users keep it open. */
 #include "prov_objects.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -61,6 +62,24 @@ static void events__come_in_order(void **state)
 	assert_int_equal(fi_eq_sread(fid, &number, text, sizeof text, 1, 0), -FI_EAGAIN);
 }
 
+/* The descriptor tells of events as long as there are any. */
+static void descriptor__is_readable_until_the_last(void **state)
+{
+	struct pollfd poller = {.events = POLLIN};
+	uint32_t number;
+
+	(void)state;
+	assert_int_equal(fi_control(&fid->fid, FI_GETWAIT, &poller.fd), 0);
+	assert_int_equal(poll(&poller, 1, 0), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(prov_eq_post(eq, 1, NULL, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(poll(&poller, 1, 0), 1);
+		assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+	}
+	assert_int_equal(poll(&poller, 1, 0), 0);
+}
+
 static void error__stops_reads_until_it_is_taken(void **state)
 {
 	struct fi_eq_err_entry error = {.err = FI_EINVAL, .data = 3}, taken = {0};
@@ -106,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events__come_in_order),
+		cmocka_unit_test(descriptor__is_readable_until_the_last),
 		cmocka_unit_test(error__stops_reads_until_it_is_taken),
 		cmocka_unit_test(post__without_memory),
 		cmocka_unit_test(close__waits_for_its_users),

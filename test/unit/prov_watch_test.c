@@ -103,6 +103,23 @@ static void message__wakes(void **state)
 	assert_true(readable() || prov_watch_arm(&watch) == -FI_EAGAIN);
 }
 
+/* Whose endpoint is forgotten hears nothing of it any more. */
+static void message__of_an_endpoint_that_is_forgotten(void **state)
+{
+	struct thole_address address;
+	uint32_t peer;
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	prov_watch_forget(objects_domain(&objects), thole);
+	thole_endpoint_address(thole, &address);
+	assert_int_equal(thole_peer(thole, &address, &peer), 0);
+	assert_int_equal(thole_send(thole, peer, NULL, 0, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	assert_false(readable());
+}
+
 static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
 {
 	enum fi_wait_obj wait_obj = FI_WAIT_NONE;
@@ -127,6 +144,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(note__wakes_who_may_sleep, setup, teardown),
 		cmocka_unit_test_setup_teardown(slice__is_over_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(message__of_an_endpoint_that_is_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
 						setup, teardown),
 	};

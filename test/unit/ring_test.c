@@ -39,6 +39,29 @@ static void connect_both(struct pair *pair)
 	assert_int_equal(pair_finish(pair, pair->b, requests[3], NULL), 0);
 }
 
+/* What a peer lends is taken once nothing of the last time is in use any more: else its pieces would be written over,
+ * and the books of both be mixed. */
+static void lease__only_of_what_is_free(void **state)
+{
+	struct pair pair;
+	struct shm_peer *link;
+	struct area *lent;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	link = shm_link(&pair.a->peers[pair.a_to_b]->base);
+	lent = &link->out.areas[AREA_LENT];
+	assert_true(ring_lease(link, SEGMENT_BASE, 4096));
+	assert_ptr_equal(lent->base, (char *)link->in.segment + SEGMENT_BASE);
+	lent->live = 1;
+	assert_false(ring_lease(link, SEGMENT_BASE + 4096, 4096));
+	assert_ptr_equal(lent->base, (char *)link->in.segment + SEGMENT_BASE);
+	lent->live = 0;
+	assert_true(ring_lease(link, SEGMENT_BASE + 4096, 4096));
+	pair_close(&pair);
+}
+
 /* Many laps of random lengths both ways, with the consumer lagging behind by a random number of records. */
 static void push__records_and_payloads_in_order(void **state)
 {
@@ -164,6 +187,36 @@ static void forge(struct pair *pair, const struct record *record)
 	slot->credit = (uint16_t)shm_link(&pair->a->peers[pair->a_to_b]->base)->in.next;
 	store_release(&slot->stamp, ring_stamp(out->produced));
 	out->produced++;
+}
+
+/* However often a peer asks for a window, or offers to have it written, it is one thing to do: else one could use up
+ * what all have. */
+static void pull__again_and_again_of_one_window(void **state)
+{
+	enum { LENGTH = 1 << 20, TIMES = 1000 };
+	static char from[LENGTH];
+	struct record record = {.kind = RECORD_BULK_PULL, .length = RECORD_EXTERNAL, .place = SEGMENT_BASE};
+	struct thole_request *send;
+	struct pair pair;
+	struct shm *shm;
+
+	(void)state;
+	pair_open(&pair, small_options);
+	connect_both(&pair);
+	shm = shm_of(&pair.b->base);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, from, LENGTH, 0, 0, 0, NULL, &send), 0);
+	record.tag = request_id(send);
+	for (unsigned i = 0; i < TIMES; i++) {
+		record.kind = i % 2 ? RECORD_BULK_OFFER : RECORD_BULK_PULL;
+		record.imm = i % 2 ? UINT64_C(1) << 32 : i; /* an offer that was taken back, or a pull */
+		record.arg[0] = i % 2 ? LENGTH : 0;
+		record.arg[1] = i % 2 ? (uintptr_t)from : LENGTH;
+		record.arg[2] = 4096;
+		forge(&pair, &record);
+		thole_progress(pair.b);
+		assert_in_range(shm->serves.live, 0, 1);
+	}
+	pair_close(&pair);
 }
 
 /* Payloads that are not in an area: counted, skipped, and nothing of them is remembered as memory of use. */
@@ -1171,6 +1224,8 @@ static void several__some_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pull__again_and_again_of_one_window),
+		cmocka_unit_test(lease__only_of_what_is_free),
 		cmocka_unit_test(push__records_and_payloads_in_order),
 		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),

@@ -21,17 +21,18 @@ void alarm_close(struct alarm *alarm)
 	alarm->fd = -1;
 }
 
-bool alarm_set(struct alarm *alarm, const int *sockets, unsigned count)
+enum alarm_state alarm_set(struct alarm *alarm, const int *sockets, unsigned count)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-
 	bool watched = alarm->set;
 
 	alarm->set = true;
 	for (unsigned i = 0; i < count && !watched; i++)
-		if (sockets[i] >= 0 && epoll_ctl(alarm->fd, EPOLL_CTL_ADD, sockets[i], &event) != 0)
-			return true; /* no memory: rather no sleep than one without end */
-	return epoll_wait(alarm->fd, &event, 1, 0) > 0;
+		if (sockets[i] >= 0 && epoll_ctl(alarm->fd, EPOLL_CTL_ADD, sockets[i], &event) != 0) {
+			alarm_clear(alarm, sockets, i);
+			return ALARM_REFUSED;
+		}
+	return epoll_wait(alarm->fd, &event, 1, 0) > 0 ? ALARM_RINGS : ALARM_SET;
 }
 
 void alarm_clear(struct alarm *alarm, const int *sockets, unsigned count)

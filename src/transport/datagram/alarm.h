@@ -19,8 +19,14 @@ struct alarm {
 /* Errors: SYSTEM. */
 int alarm_open(struct alarm *alarm);
 void alarm_close(struct alarm *alarm);
-/* Watch these sockets (-1: none). Returns whether something is there already, an error to be fetched included. */
-bool alarm_set(struct alarm *alarm, const int *sockets, unsigned count);
+enum alarm_state {
+	ALARM_SET,
+	ALARM_RINGS,   /* something is there already, an error to be fetched included */
+	ALARM_REFUSED, /* the kernel watches no more (no memory, fs.epoll.max_user_watches): nobody may sleep by it */
+};
+
+/* Watch these sockets (-1: none). */
+enum alarm_state alarm_set(struct alarm *alarm, const int *sockets, unsigned count);
 /* The same sockets, or those of them that are still open. */
 void alarm_clear(struct alarm *alarm, const int *sockets, unsigned count);
 

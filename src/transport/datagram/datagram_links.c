@@ -84,7 +84,8 @@ static int mxoe_no_number(const struct datagram *datagram)
 }
 
 /* A number that no other endpoint of this interface has: the name of a socket, which the kernel gives back whatever
- * ends us. */
+ * ends us. Nobody can send to it: what waits in it would be closed along with it, which can take long
+ * (base/discard.h). */
 static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 {
 	uint64_t wanted = datagram->owner->options.number;
@@ -92,6 +93,8 @@ static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 	unsigned end = wanted < MXOE_ENDPOINTS ? number + 1 : MXOE_ENDPOINTS;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
 
+	if (fd >= 0)
+		shutdown(fd, SHUT_RD);
 	for (bool more = fd >= 0; more; number++) {
 		struct sockaddr_un name;
 		socklen_t length = mxoe_name(datagram, number, &name);

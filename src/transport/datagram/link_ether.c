@@ -174,7 +174,7 @@ static bool link_ether_ready(struct link *link)
 	struct link_ether *ether = ether_of(link);
 
 	link_ether_check(ether);
-	return alarm_set(&ether->alarm, &ether->driver->fd, 1);
+	return alarm_set(&ether->alarm, &ether->driver->fd, 1) != ALARM_SET;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------- */

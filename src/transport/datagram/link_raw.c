@@ -285,7 +285,7 @@ static bool raw_ready(struct link *link)
 	struct link_raw *raw = raw_of(link);
 
 	check(raw); /* an error that nobody fetches would keep the owner from sleeping */
-	return alarm_set(&raw->alarm, &raw->receive_fd, 1);
+	return alarm_set(&raw->alarm, &raw->receive_fd, 1) != ALARM_SET;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------- */

@@ -23,12 +23,14 @@ static bool udp_ready(struct link *link)
 {
 	struct link_udp *udp = udp_of(link);
 	struct pollfd polls[UDP_SOCKETS];
+	enum alarm_state state;
 	bool ready = false;
 
 	for (unsigned i = UDP_LANES; i < UDP_SOCKETS; i++)
 		udp_hold_end(udp, i);
-	if (!alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS + 1))
-		return false;
+	state = alarm_set(&udp->alarm, udp->fd, UDP_SOCKETS + 1);
+	if (state != ALARM_RINGS)
+		return state == ALARM_REFUSED;
 	for (unsigned i = 0; i < UDP_SOCKETS; i++)
 		polls[i] = (struct pollfd){.fd = udp->fd[i], .events = POLLIN};
 	poll(polls, UDP_SOCKETS, 0);

@@ -169,9 +169,34 @@ static struct service *service_new(void)
 	return own;
 }
 
+/* With the lock: the thread, which is nobody's any more, if nobody needs it. */
+static struct service *service_idle(void)
+{
+	struct service *idle = list_empty(&responders) ? service : NULL;
+
+	if (idle)
+		service = NULL;
+	return idle;
+}
+
+/* Without the lock. With the last responder the thread ends, so that the library may be unloaded. errno stays. */
+static void service_end(struct service *ending)
+{
+	int error = errno;
+	uint64_t one = 1;
+
+	if (!ending)
+		return;
+	if (write(ending->fds[1], &one, sizeof(one)) == sizeof(one))
+		pthread_join(ending->thread, NULL);
+	service_free(ending);
+	errno = error;
+}
+
 static bool service_add(struct responder *responder)
 {
 	struct epoll_event event = {.events = EPOLLIN};
+	struct service *ending;
 	bool added;
 
 	pthread_mutex_lock(&lock);
@@ -182,30 +207,23 @@ static bool service_add(struct responder *responder)
 	if (added)
 		list_push_back(&responders, &responder->node);
 	responder->running = added;
+	ending = service_idle();
 	pthread_mutex_unlock(&lock);
+	service_end(ending);
 	return added;
 }
 
-/* With the last one the thread ends, so that the library may be unloaded. */
 static void service_remove(struct responder *responder)
 {
-	struct service *ending = NULL;
-	uint64_t one = 1;
+	struct service *ending;
 
 	pthread_mutex_lock(&lock);
 	list_remove(&responder->node);
 	for (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)
 		epoll_ctl(service->fds[0], EPOLL_CTL_DEL, responder->fds[i], NULL);
-	if (list_empty(&responders)) {
-		ending = service;
-		service = NULL;
-	}
+	ending = service_idle();
 	pthread_mutex_unlock(&lock);
-	if (!ending)
-		return;
-	if (write(ending->fds[1], &one, sizeof(one)) == sizeof(one))
-		pthread_join(ending->thread, NULL);
-	service_free(ending);
+	service_end(ending);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/blocks.h"
+#include "base/discard.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -117,7 +118,7 @@ void attach_arrived(struct transport_peer *peer, const void *message, size_t siz
 		return;
 	}
 	if (life_arrived(peer, message, size, fd)) {
-		close(fd);
+		discard_received(&fd, 1);
 		return;
 	}
 	if (!link->attachments)
@@ -134,7 +135,7 @@ void attach_arrived(struct transport_peer *peer, const void *message, size_t siz
 	} else {
 		transport_count(peer->owner, COUNTER_ATTACH_REFUSED);
 	}
-	close(fd);
+	discard_received(&fd, 1);
 }
 
 void attach_review(struct shm_peer *link)

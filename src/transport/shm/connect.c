@@ -25,6 +25,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/discard.h"
 #include "base/limits.h"
 #include "base/siphash.h"
 #include "transport/shm/shm.h"
@@ -32,6 +33,7 @@
 enum {
 	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
 	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
+	RIGHTS_MAX = 253,             /* descriptors of one message: what finds no room is closed in our name */
 };
 
 #define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
@@ -81,11 +83,28 @@ static int watch_add(struct transport_owner *owner, struct watch *watch)
 	return watch_control(owner, watch, EPOLL_CTL_ADD);
 }
 
-static void watch_close(struct watch *watch)
+/* Out of epoll by itself, too: a thread of discard.c may have the descriptor for a moment longer. Returns it, which the
+ * caller closes; -1: there is none. */
+static int watch_take(struct transport_owner *owner, struct watch *watch)
 {
-	if (watch->fd >= 0)
-		close(watch->fd); /* leaves epoll with it: the descriptor is nowhere else */
+	int fd = watch->fd;
+
+	if (fd >= 0)
+		epoll_ctl(owner->wait_fd, EPOLL_CTL_DEL, fd, NULL);
 	watch->fd = -1;
+	return fd;
+}
+
+static void watch_close(struct transport_owner *owner, struct watch *watch)
+{
+	int fd = watch_take(owner, watch);
+
+	if (fd < 0)
+		return;
+	if (watch->kind == WATCH_PROCESS)
+		close(fd);
+	else
+		discard_socket(fd);
 }
 
 /* Whose process is at the other end: this one's user's, or of who it was when it opened its endpoint. A listener keeps
@@ -112,7 +131,7 @@ static void process_watch(struct transport_peer *peer)
 	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer,
 					     .fd = limits_descriptor((int)syscall(SYS_pidfd_open, link->pid, 0))};
 	if (link->watch_process.fd >= 0 && watch_add(peer->owner, &link->watch_process) != 0)
-		watch_close(&link->watch_process);
+		watch_close(peer->owner, &link->watch_process);
 }
 
 static int connect_socket(void)
@@ -146,25 +165,56 @@ static void greeting_end(struct shm *shm, struct watch *watch, bool refused)
 {
 	if (refused) {
 		transport_count(shm->owner, COUNTER_REFUSED);
-		watch_close(watch);
+		watch_close(shm->owner, watch);
 	}
 	list_remove(&watch->node);
 	shm->greeting_count--;
 	free(watch);
 }
 
+/* Take all who wait at a listener that is shut, and let them go: closed along with it, they would be so in a way that
+ * can wait. Whether that is all of them. */
+static bool listener_drain(int listener)
+{
+	int waiting[EVENT_BURST], count, error;
+
+	do {
+		for (count = 0; count < EVENT_BURST; count++) {
+			waiting[count] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+			if (waiting[count] < 0)
+				break;
+		}
+		error = errno;
+		discard_sockets(waiting, (unsigned)count);
+	} while (count == EVENT_BURST);
+	return error == EAGAIN || error == EINVAL;
+}
+
+static void listener_close(struct transport_owner *owner)
+{
+	int fd = watch_take(owner, &shm_of(owner)->listener);
+
+	if (fd < 0)
+		return;
+	shutdown(fd, SHUT_RD);
+	if (listener_drain(fd))
+		close(fd);
+	else
+		discard_received(&fd, 1);
+}
+
 void connect_close(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
 
-	watch_close(&shm->listener);
+	listener_close(owner);
 	if (shm->spare_fd >= 0)
 		close(shm->spare_fd);
 	shm->spare_fd = -1;
 	while (!list_empty(&shm->greetings)) {
 		struct watch *watch = container_of(list_first(&shm->greetings), struct watch, node);
 
-		watch_close(watch);
+		watch_close(owner, watch);
 		greeting_end(shm, watch, false);
 	}
 }
@@ -182,7 +232,7 @@ static void connect_turn_away(struct transport_owner *owner, int reason)
 	fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0) {
 		transport_count(owner, COUNTER_REFUSED);
-		close(fd);
+		discard_socket(fd);
 		errno = reason;
 		error_set(THOLE_ERR_SYSTEM, "a process that connects is turned away: %m%s",
 			  limits_remedy(reason, remedy));
@@ -198,14 +248,15 @@ static void connect_refuse_all(struct transport_owner *owner)
 	transport_count(owner, COUNTER_REFUSED);
 	error_set(THOLE_ERR_SYSTEM, "processes that connect are not let in: %m");
 	transport_trouble(owner);
-	watch_close(&shm_of(owner)->listener);
+	listener_close(owner);
 }
 
 /* Take up to EVENT_BURST connections that wait at the listener, and their greetings. Returns how many there were. */
 static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
-	int count = 0;
+	int count = 0, refused[EVENT_BURST];
+	unsigned refused_count = 0;
 
 	for (; count < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; count++) {
 		int fd = limits_descriptor(accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -222,7 +273,7 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 		watch = malloc(sizeof(*watch));
 		if (!watch || socket_credentials(shm, fd, &pid) != 0) {
 			transport_count(owner, COUNTER_REFUSED);
-			close(fd);
+			refused[refused_count++] = fd;
 			free(watch);
 			continue;
 		}
@@ -234,6 +285,7 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 		else
 			connect_event(owner, watch, now_ns); /* it is usually there already */
 	}
+	discard_sockets(refused, refused_count);
 	return count;
 }
 
@@ -253,7 +305,7 @@ void connect_accept_all(struct transport_owner *owner, uint64_t now_ns)
 static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_p)
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec data = {message, length};
@@ -261,21 +313,18 @@ static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_
 				.msg_controllen = sizeof(control.bytes)};
 	ssize_t size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	struct cmsghdr *rights = size >= 0 ? CMSG_FIRSTHDR(&header) : NULL;
-	int count = 0;
+	unsigned count = 0;
+	int fds[RIGHTS_MAX];
 
 	*fd_p = -1;
-	/* Alignment leaves room for a second descriptor: whatever came is ours to close. */
-	for (size_t at = 0; rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
-			    CMSG_LEN(at + sizeof(int)) <= rights->cmsg_len;
-	     at += sizeof(int), count++) {
-		if (*fd_p >= 0)
-			close(*fd_p);
-		memcpy(fd_p, CMSG_DATA(rights) + at, sizeof(int));
-	}
-	if (*fd_p >= 0 && (count != 1 || (header.msg_flags & MSG_CTRUNC))) {
-		close(*fd_p);
-		*fd_p = -1;
-	}
+	if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
+		return size;
+	count = (unsigned)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(rights), count * sizeof(int));
+	if (count == 1 && !(header.msg_flags & MSG_CTRUNC))
+		*fd_p = fds[0];
+	else
+		discard_received(fds, count);
 	return size;
 }
 
@@ -289,7 +338,7 @@ static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
 	if (size == sizeof(*greeting) && *fd_p >= 0)
 		return 0;
 	if (*fd_p >= 0)
-		close(*fd_p);
+		discard_received(fd_p, 1);
 	return THOLE_ERR_PROTOCOL;
 }
 
@@ -383,7 +432,7 @@ static void connect_greeting(struct transport_owner *owner, struct watch *watch)
 		return;
 	if (!error) {
 		error = greeting_take(owner, watch, &greeting, fd);
-		close(fd);
+		discard_received(&fd, 1);
 	}
 	greeting_end(shm, watch, error != 0);
 }
@@ -451,7 +500,7 @@ static int greeting_refused(struct transport_peer *peer)
 	if (errno == ETOOMANYREFS)
 		return THOLE_ERR_AGAIN;
 	if (link->connecting && errno == EPIPE) {
-		close(link->watch_out.fd);
+		discard_socket(link->watch_out.fd);
 		link->watch_out.fd = connect_socket();
 		if (link->watch_out.fd >= 0)
 			return THOLE_ERR_AGAIN;
@@ -502,7 +551,7 @@ static int connect_failed(struct transport_peer *peer, int error)
 	}
 	if (link->in.segment)
 		error = shm_end_status(link);
-	watch_close(&link->watch_out);
+	watch_close(owner, &link->watch_out);
 	segment_release_out(&link->out);
 	owner->up->lost(peer, error);
 	return error;
@@ -577,8 +626,8 @@ void connect_ending(struct transport_peer *peer)
 	struct shm_peer *link = shm_link(peer);
 
 	/* Level-triggered events of a closed connection would keep the descriptor ready for ever. */
-	watch_close(&link->watch_in);
-	watch_close(&link->watch_out);
+	watch_close(peer->owner, &link->watch_in);
+	watch_close(peer->owner, &link->watch_out);
 	if (link->ending || peer->gone)
 		return;
 	link->ending = true;
@@ -590,7 +639,7 @@ static void process_ended(struct transport_peer *peer)
 	struct shm_peer *link = shm_link(peer);
 
 	link->ended = true;
-	watch_close(&link->watch_process);
+	watch_close(peer->owner, &link->watch_process);
 	connect_ending(peer);
 }
 
@@ -663,7 +712,7 @@ void connect_release(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
-	watch_close(&link->watch_in);
-	watch_close(&link->watch_out);
-	watch_close(&link->watch_process);
+	watch_close(peer->owner, &link->watch_in);
+	watch_close(peer->owner, &link->watch_out);
+	watch_close(peer->owner, &link->watch_process);
 }

@@ -62,11 +62,37 @@ static void serve_release(struct shm *shm, struct shm_peer *link, struct serve *
 	pool_put(&shm->serves, serve);
 }
 
+/* What the peer has lent for a serve is its own again. */
+static void serve_return(struct transport_peer *peer, const struct serve *serve)
+{
+	struct record record = {.kind = RECORD_BULK_DATA, .tag = serve->id};
+
+	if (!serve->help && serve->lent_size)
+		peer->owner->up->control(peer, &record);
+}
+
+/* Who asks for a window again has given up what he had asked for before. So there are no more serves than windows, and
+ * no peer can use up what all have. */
+static void serve_supersede(struct transport_peer *peer, uint64_t window)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct list_node *node = list_first(&link->serves);
+
+	while (node && container_of(node, struct serve, node)->window != window)
+		node = list_next(&link->serves, node);
+	if (!node)
+		return;
+	serve_return(peer, container_of(node, struct serve, node));
+	serve_release(shm_of(peer->owner), link, container_of(node, struct serve, node));
+}
+
 static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
 {
 	struct shm *shm = shm_of(peer->owner);
-	struct serve *serve = pool_get(&shm->serves);
+	struct serve *serve;
 
+	serve_supersede(peer, window);
+	serve = pool_get(&shm->serves);
 	if (!serve)
 		return NULL;
 	*serve = (struct serve){.window = window};
@@ -159,9 +185,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	int pushed = 0;
 
 	if (!vector) {
-		record.length = 0;
-		if (serve->lent_size) /* it is the peer's again */
-			owner->up->control(peer, &record);
+		serve_return(peer, serve);
 		serve_release(shm_of(owner), link, serve);
 		return 1;
 	}

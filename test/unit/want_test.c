@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Want of memory, descriptors or threads, at any call: two endpoints are opened, talk in every way, and close, again
+ * and again, and each time another of the calls by which the library asks for something is refused, and some behind it.
+ *
+ * Whatever it is: no crash, every request ends, what ended well is right, and nothing is left over.
+ *
+ * Wrapped are the calls of the library and of this file alone; what the C library asks for itself is not refused.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "pair.h"
+
+enum {
+	BLOCKS = 1 << 16,     /* of memory, that are known at a time; a power of two */
+	REQUESTS = 32,
+	LONG = 300000,        /* bytes of the longest message: not eager */
+	REGION = 100000,
+	KEY = 9,
+	TURNS = PAIR_TURNS_MAX,
+};
+
+/* ---- What is refused ----------------------------------------------------------------------------------------- */
+
+static struct want {
+	uint64_t count, first, last; /* of calls; those that are refused */
+	bool off;                    /* for now nothing is */
+	void *blocks[BLOCKS];        /* that are not free, by a hash of their address */
+	uint32_t live;
+	const char *what;            /* was refused first */
+} want;
+
+static bool refused(const char *what)
+{
+	if (want.off || ++want.count < want.first || want.count > want.last)
+		return false;
+	if (want.count == want.first)
+		want.what = what;
+	return true;
+}
+
+static uint32_t block_place(const void *block)
+{
+	uint32_t at = (uint32_t)((uintptr_t)block * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+
+	while (want.blocks[at] && want.blocks[at] != block)
+		at = (at + 1) % BLOCKS;
+	return at;
+}
+
+static void *block_note(void *block)
+{
+	if (block) {
+		assert_true(want.live < BLOCKS / 2);
+		want.blocks[block_place(block)] = block;
+		want.live++;
+	}
+	return block;
+}
+
+/* Those behind it in its run move up. */
+static void block_forget(void *block)
+{
+	uint32_t at = block_place(block);
+
+	if (!block || !want.blocks[at])
+		return;
+	want.blocks[at] = NULL;
+	want.live--;
+	for (at = (at + 1) % BLOCKS; want.blocks[at]; at = (at + 1) % BLOCKS) {
+		void *other = want.blocks[at];
+
+		want.blocks[at] = NULL;
+		want.blocks[block_place(other)] = other;
+	}
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void __real_free(void *block);
+void __wrap_free(void *block);
+void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __real_ftruncate(int fd, off_t size);
+int __wrap_ftruncate(int fd, off_t size);
+int __real_fallocate(int fd, int mode, off_t from, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t from, off_t size);
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+int __real_bind(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t size);
+int __real_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags);
+int __wrap_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags);
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
+int __real_epoll_create1(int flags);
+int __wrap_epoll_create1(int flags);
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __real_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+
+static int refused_with(const char *what, int error)
+{
+	if (!refused(what))
+		return 0;
+	errno = error;
+	return error;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return refused_with("malloc", ENOMEM) ? NULL : block_note(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return refused_with("calloc", ENOMEM) ? NULL : block_note(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	void *block;
+
+	if (refused_with("realloc", ENOMEM))
+		return NULL;
+	block_forget(old);
+	block = __real_realloc(old, size);
+	block_note(block ? block : old);
+	return block;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return refused_with("aligned_alloc", ENOMEM) ? NULL : block_note(__real_aligned_alloc(alignment, size));
+}
+
+void __wrap_free(void *block)
+{
+	block_forget(block);
+	__real_free(block);
+}
+
+void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset)
+{
+	return refused_with("mmap", ENOMEM) ? MAP_FAILED : __real_mmap(at, length, protection, flags, fd, offset);
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	return refused_with("memfd_create", EMFILE) ? -1 : __real_memfd_create(name, flags);
+}
+
+int __wrap_ftruncate(int fd, off_t size)
+{
+	return refused_with("ftruncate", ENOMEM) ? -1 : __real_ftruncate(fd, size);
+}
+
+int __wrap_fallocate(int fd, int mode, off_t from, off_t size)
+{
+	return refused_with("fallocate", ENOSPC) ? -1 : __real_fallocate(fd, mode, from, size);
+}
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	return refused_with("socket", EMFILE) ? -1 : __real_socket(family, type, protocol);
+}
+
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t size)
+{
+	return refused_with("bind", ENOMEM) ? -1 : __real_bind(fd, name, size);
+}
+
+int __wrap_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags)
+{
+	return refused_with("accept4", EMFILE) ? -1 : __real_accept4(fd, name, size, flags);
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+	return refused_with("setsockopt", ENOMEM) ? -1 : __real_setsockopt(fd, level, name, value, size);
+}
+
+int __wrap_epoll_create1(int flags)
+{
+	return refused_with("epoll_create1", EMFILE) ? -1 : __real_epoll_create1(flags);
+}
+
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (what != EPOLL_CTL_DEL && refused_with("epoll_ctl", ENOSPC))
+		return -1;
+	return __real_epoll_ctl(epoll, what, fd, event);
+}
+
+int __wrap_eventfd(unsigned value, int flags)
+{
+	return refused_with("eventfd", EMFILE) ? -1 : __real_eventfd(value, flags);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	int error = refused_with("pthread_create", EAGAIN);
+
+	return error ? error : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* ---- What is said --------------------------------------------------------------------------------------------- */
+
+struct said {
+	struct thole_request *send, *receive; /* NULL: there is none, or it has ended */
+	int send_status, receive_status;
+	size_t length;
+	uint8_t *from, *to;
+};
+
+static struct talk {
+	struct pair pair;
+	struct said said[REQUESTS];
+	unsigned count;
+	struct thole_region *region;
+} talk;
+
+static uint8_t from[LONG], to[REQUESTS][LONG], region[REGION];
+
+static void said_test(struct thole_endpoint *endpoint, struct thole_request **request_p, int *status_p)
+{
+	struct thole_completion completion;
+
+	if (!*request_p || !thole_test(endpoint, *request_p, &completion))
+		return;
+	*request_p = NULL;
+	*status_p = completion.status;
+}
+
+/* From a to b, with a receive posted before or after. */
+static void say(size_t length, bool late, unsigned flags)
+{
+	struct said *said = &talk.said[talk.count];
+	struct iovec halves[2] = {{from, length / 2}, {from + length / 2, length - length / 2}};
+	uint64_t tag = talk.count;
+
+	*said = (struct said){.length = length, .from = from, .to = to[talk.count]};
+	talk.count++;
+	memset(said->to, 0, length);
+	if (!late)
+		said->receive_status = thole_recv(talk.pair.b, talk.pair.b_to_a, said->to, length, tag, ~UINT64_C(0), 0,
+						  NULL, &said->receive);
+	said->send_status = thole_sendv(talk.pair.a, talk.pair.a_to_b, halves, 2, tag, 0, flags, NULL, &said->send);
+	if (!late)
+		return;
+	pair_progress(&talk.pair, 200);
+	said->receive_status = thole_recv(talk.pair.b, talk.pair.b_to_a, said->to, length, tag, ~UINT64_C(0), 0, NULL,
+					  &said->receive);
+}
+
+static void access_all(void)
+{
+	struct thole_endpoint *a = talk.pair.a;
+	uint32_t b = talk.pair.a_to_b;
+	struct iovec memory = {from, REGION};
+	uint64_t one = 1;
+	void *result;
+
+	for (unsigned i = 0; i < 6; i++) {
+		struct said *said = &talk.said[talk.count++];
+
+		memory.iov_len = i % 2 ? REGION : 100;
+		memory.iov_base = i < 2 ? from : to[talk.count - 1];
+		result = memory.iov_base;
+		*said = (struct said){.from = NULL};
+		if (i < 2)
+			said->send_status = thole_put(a, b, &memory, 1, KEY, 0, 0, 0, NULL, &said->send);
+		else if (i < 4)
+			said->send_status = thole_get(a, b, &memory, 1, KEY, 0, 0, NULL, &said->send);
+		else
+			said->send_status = thole_atomic(a, b,
+							 &(struct thole_atomic){.op = THOLE_SUM,
+										.type = THOLE_UINT64,
+										.count = 1,
+										.operand = &one,
+										.result = i == 4 ? result : NULL,
+										.key = KEY,
+										.offset = REGION - 8},
+							 0, NULL, &said->send);
+	}
+}
+
+/* A receive whose send was not begun is given up, and so is one from a process that could not be let in, of which only
+ * that learns. */
+static bool talk_is_over(void)
+{
+	bool over = true;
+	struct thole_peer_info info;
+	bool gone = thole_peer_info(talk.pair.a, talk.pair.a_to_b, &info) == 0 && strcmp(info.state, "gone") == 0;
+
+	for (unsigned i = 0; i < talk.count; i++) {
+		struct said *said = &talk.said[i];
+
+		said_test(talk.pair.a, &said->send, &said->send_status);
+		said_test(talk.pair.b, &said->receive, &said->receive_status);
+		if (said->receive && !said->send && (said->send_status || gone))
+			(void)thole_cancel(talk.pair.b, said->receive);
+		over &= !said->send && !said->receive;
+	}
+	return over;
+}
+
+static void talk_check(void)
+{
+	for (unsigned i = 0; i < talk.count; i++) {
+		struct said *said = &talk.said[i];
+
+		if (said->from && !said->receive_status)
+			assert_memory_equal(said->from, said->to, said->length);
+	}
+}
+
+static bool talk_open(const char *const *options, const char *const *others)
+{
+	struct thole_address address;
+
+	talk = (struct talk){.count = 0};
+	if (thole_endpoint_open(&(struct thole_endpoint_attr){.options = options}, &talk.pair.a) != 0)
+		return false;
+	if (thole_endpoint_open(&(struct thole_endpoint_attr){.options = others}, &talk.pair.b) != 0) {
+		thole_endpoint_close(talk.pair.a);
+		return false;
+	}
+	thole_endpoint_address(talk.pair.a, &address);
+	if (thole_peer(talk.pair.b, &address, &talk.pair.b_to_a) == 0) {
+		thole_endpoint_address(talk.pair.b, &address);
+		if (thole_peer(talk.pair.a, &address, &talk.pair.a_to_b) == 0)
+			return true;
+	}
+	pair_close(&talk.pair);
+	return false;
+}
+
+static void talk_all(const char *const *options, const char *const *others)
+{
+	static const size_t lengths[] = {0, 8, 90, 2000, 60000, LONG};
+	int turns = 0;
+
+	if (!talk_open(options, others))
+		return;
+	for (unsigned i = 0; i < 6; i++) {
+		say(lengths[i], false, 0);
+		say(lengths[i], true, i % 2 ? THOLE_SYNC : 0);
+	}
+	if (thole_expose(talk.pair.b, region, REGION, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY,
+			 NULL, &talk.region) == 0)
+		access_all();
+	while (!talk_is_over()) {
+		if (++turns > TURNS)
+			fail_msg("a request has not ended: %s was refused, the %llu. call", want.what,
+				 (unsigned long long)want.first);
+		pair_progress(&talk.pair, 1);
+	}
+	talk_check();
+	pair_close(&talk.pair);
+}
+
+/* But the one by which a process's end is known, which stays (life.c). */
+static int descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		char path[32], name[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		count += readlink(path, name, sizeof(name) - 1) > 0 && !strstr(name, "memfd:thole life");
+	}
+	return count;
+}
+
+static int mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	int count = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, "memfd:thole (") != NULL;
+	fclose(maps);
+	return count;
+}
+
+static void want_all(const char *const *options, const char *const *others, uint64_t row)
+{
+	int before = descriptors();
+	uint32_t live = want.live;
+
+	for (uint64_t i = 0; i < sizeof(from); i++)
+		from[i] = pair_byte(1, i);
+	want.first = want.last = UINT64_MAX;
+	talk_all(options, others); /* what stays for good is there */
+	before = descriptors();
+	live = want.live;
+	for (uint64_t first = 1;; first++) {
+		want.count = 0;
+		want.first = first;
+		want.last = first + row - 1;
+		want.what = NULL;
+		talk_all(options, others);
+		if (want.live != live || descriptors() != before || mappings() != 0)
+			fail_msg("%d blocks, %d descriptors, %d mappings are left: %s was refused, the %llu. call",
+				 (int)(want.live - live), descriptors() - before, mappings(), want.what,
+				 (unsigned long long)first);
+		if (!want.what)
+			break;
+	}
+	want.first = want.last = UINT64_MAX;
+}
+
+static void want__within_a_host(void **state)
+{
+	static const char *const ways[] = {"bulk=auto", "bulk=ring", "bulk=cooperative", "one_copy=off"};
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		for (uint64_t row = 1; row < 10; row += 4) {
+			const char *const options[] = {"network=off", "close_timeout=1ms", "eager_max=64k", ways[i],
+						       NULL};
+
+			want_all(options, options, row);
+		}
+}
+
+static void want__between_hosts(void **state)
+{
+	static const char *const a[] = {"host=a", "interface=lo", "link=udp", "close_timeout=1ms", "job_key=5",
+					"peer_timeout=200ms", NULL};
+	static const char *const b[] = {"host=b", "interface=lo", "link=udp", "close_timeout=1ms", "job_key=5",
+					"peer_timeout=200ms", NULL};
+
+	(void)state;
+	want_all(a, b, 1);
+	want_all(a, b, 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(want__within_a_host),
+		cmocka_unit_test(want__between_hosts),
+	};
+
+	return cmocka_run_group_tests_name("want", tests, NULL, NULL);
+}
