@@ -28,7 +28,8 @@ enum ucx_request_flags {
 	UCX_RECEIVE = 1 << 4,
 	UCX_CALLBACK = 1 << 5,  /* there is one, */
 	UCX_PLAIN = 1 << 6,     /* which takes no user_data */
-	UCX_SEND = 1 << 7,      /* flushes wait for it */
+	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
+	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
 };
 
 struct ucx_request {
@@ -68,7 +69,8 @@ struct ucp_worker {
 	struct ucx_request **ended_end; /* where the next one goes */
 	struct ucx_request *flushes;    /* under way */
 	uint64_t flush_count;           /* begun so far */
-	uint64_t sends;                 /* under way */
+	uint64_t unasked;               /* sends under way that need no receive */
+	uint64_t unasked_max;           /* bytes of the longest such */
 	struct list_node endpoints;
 	struct ucp_context *context;
 };
@@ -78,7 +80,8 @@ struct ucp_ep {
 	struct thole_endpoint *thole; /* the worker's */
 	uint32_t peer;                /* Thole's handle */
 	bool closed;                  /* by the program: it goes with its last send */
-	uint64_t sends;               /* under way */
+	uint64_t sends;               /* under way, */
+	uint64_t unasked;             /* and of these, those that need no receive */
 	struct list_node node;        /* of the worker's */
 };
 

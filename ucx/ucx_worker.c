@@ -33,7 +33,7 @@ static void ucx_worker_complete(void *arg, const struct thole_completion *comple
 
 	(void)arg;
 	request->info.sender_tag = completion->tag;
-	request->info.length = completion->length;
+	request->info.length = completion->message_length; /* whole, where the end of it found no room */
 	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
 	if (request->flags & UCX_STARTING) {
 		request->flags |= UCX_ENDED;
@@ -59,6 +59,8 @@ static int ucx_worker_open(struct ucp_worker *worker)
 
 	if (error)
 		ucx_error_tell("no endpoint", error);
+	else
+		thole_option_number(worker->thole, "eager_max", &worker->unasked_max);
 	return error;
 }
 

@@ -3244,6 +3244,36 @@ FAULTS = [
         "flush->left",
     ),
     Fault(
+        "a flush waits for what waits for its receive",
+        "ucx/ucx_tag.c",
+        "if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)",
+        "if (!(thole_flags & THOLE_SYNC))",
+    ),
+    Fault(
+        "a flush waits for synchronous sends",
+        "ucx/ucx_tag.c",
+        "if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)",
+        "if (length <= worker->unasked_max)",
+    ),
+    Fault(
+        "a flush waits for no send",
+        "ucx/ucx_tag.c",
+        "if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)",
+        "if (false)",
+    ),
+    Fault(
+        "UCX's program is told what a message too long left, not how long it was",
+        "ucx/ucx_worker.c",
+        "request->info.length = completion->message_length;",
+        "request->info.length = completion->length;",
+    ),
+    Fault(
+        "more pieces than Thole takes at once are refused",
+        "ucx/ucx_datatype.c",
+        "datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && count <= THOLE_SEGMENTS_MAX",
+        "datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK && length)",

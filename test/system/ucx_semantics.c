@@ -274,6 +274,7 @@ static void test_truncation(void)
 		ucs_status_ptr_t receive = NULL;
 
 		memset(in, MARK, sizeof in);
+		memset(&called_info, 0, sizeof called_info);
 		fill(out, sizeof out, 1);
 		if (!early)
 			receive = post(in, 16, 8, FULL);
@@ -283,6 +284,7 @@ static void test_truncation(void)
 			receive = post(in, 16, 8, FULL);
 		}
 		CHECK(finish(receive) == UCS_ERR_MESSAGE_TRUNCATED);
+		CHECK(called_info.length == sizeof out && called_info.sender_tag == 8); /* what would have been there */
 		for (size_t i = 16; i < sizeof in; i++)
 			CHECK(in[i] == MARK);
 	}
@@ -543,6 +545,69 @@ static void test_flush(void)
 	free(in);
 }
 
+/* A flush is for what needs no receive. What waits for one does not keep it, nor a worker's, nor the closing of its
+ * endpoint: the peer may post the receive only after it has heard of the flush. */
+static void test_flush_beside(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	unsigned char *out = malloc(LARGE), *in = malloc(LARGE);
+	ucp_address_t *address;
+	size_t length;
+	ucp_ep_h other;
+
+	CHECK(ucp_worker_get_address(workers[1], &address, &length) == UCS_OK);
+	CHECK(ucp_ep_create(workers[0],
+			    &(ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address},
+			    &other) == UCS_OK);
+	ucp_worker_release_address(workers[1], address);
+	fill(out, LARGE, 9);
+	CHECK(finish(ucp_tag_send_nbx(other, out, 1, 41, &none)) == UCS_OK);
+	CHECK(finish(post(in, 1, 41, FULL)) == UCS_OK);
+	for (int waiting = 0; waiting < 2; waiting++) {
+		ucs_status_ptr_t send = waiting ? ucp_tag_send_sync_nbx(other, out, 8, 42, &none)
+						: ucp_tag_send_nbx(other, out, LARGE, 42, &none);
+
+		CHECK(UCS_PTR_IS_PTR(send));
+		CHECK(finish(ucp_ep_flush_nbx(other, &none)) == UCS_OK);
+		CHECK(finish(ucp_worker_flush_nbx(workers[0], &none)) == UCS_OK);
+		CHECK(ucp_ep_flush(other) == UCS_OK);
+		CHECK(ucp_request_check_status(send) == UCS_INPROGRESS);
+		if (waiting)
+			CHECK(finish(ucp_ep_close_nbx(other, &none)) == UCS_OK);
+		CHECK(finish(post(in, LARGE, 42, FULL)) == UCS_OK && memcmp(in, out, waiting ? 8 : LARGE) == 0);
+		CHECK(finish(send) == UCS_OK);
+	}
+	free(out);
+	free(in);
+}
+
+/* What needs but room at a peer that does not look is waited for, and no receive. */
+static void test_flush_of_many(void)
+{
+	enum { EACH = 8192, MOST = 4000 };
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static ucs_status_ptr_t sends[MOST + 1];
+	static unsigned char out[EACH], in[EACH];
+	ucs_status_ptr_t flush, all;
+	int count = 0;
+
+	fill(out, EACH, 11);
+	do {
+		CHECK(count < MOST);
+		sends[count++] = ucp_tag_send_nbx(there, out, EACH, 43, &none);
+	} while (!sends[count - 1]);
+	flush = ucp_ep_flush_nbx(there, &none);
+	all = ucp_worker_flush_nbx(workers[0], &none);
+	CHECK((UCS_PTR_IS_PTR(flush) && UCS_PTR_IS_PTR(all)) || !ours);
+	sends[count++] = ucp_tag_send_nbx(there, out, EACH, 43, &none);
+	for (int i = 0; i < 2000; i++)
+		ucp_worker_progress(workers[0]);
+	CHECK(!flush || ucp_request_check_status(flush) == UCS_INPROGRESS);
+	CHECK(finish(flush) == UCS_OK && finish(all) == UCS_OK);
+	for (int i = 0; i < count; i++)
+		CHECK(finish(post(in, EACH, 43, FULL)) == UCS_OK && finish(sends[i]) == UCS_OK);
+}
+
 /* ---- Datatypes ------------------------------------------------------------------------------------------- */
 
 /* Every second byte of a buffer. */
@@ -663,6 +728,36 @@ static void test_scattered(void)
 	CHECK(memcmp(in + 10, out, 30) == 0 && memcmp(in + 40, out + 40, 60) == 0);
 }
 
+/* More pieces than any kernel takes at once, of uneven lengths. */
+static void test_scattered_widely(void)
+{
+	enum { PIECES = 3000, BYTES = PIECES * 4 };
+	static ucp_dt_iov_t from[PIECES], to[PIECES];
+	static unsigned char in[BYTES], out[BYTES];
+
+	for (size_t i = 0; i < PIECES; i++) {
+		from[i] = (ucp_dt_iov_t){out + 4 * i, i % 4};
+		to[PIECES - 1 - i] = (ucp_dt_iov_t){in + 4 * i, (PIECES - 1 - i) % 4};
+	}
+	fill(out, BYTES, 6);
+	for (int early = 0; early < 2; early++) {
+		ucs_status_ptr_t send = NULL, receive;
+
+		memset(in, 0, BYTES);
+		if (early) {
+			send = ucp_tag_send_nb(there, from, PIECES, ucp_dt_make_iov(), 20, on_send);
+			settle();
+		}
+		receive = ucp_tag_recv_nb(workers[1], to, PIECES, ucp_dt_make_iov(), 20, FULL, on_receive);
+		if (!early)
+			send = ucp_tag_send_nb(there, from, PIECES, ucp_dt_make_iov(), 20, on_send);
+		CHECK(finish(send) == UCS_OK && finish(receive) == UCS_OK);
+		CHECK(called_info.length == PIECES / 4 * 6);
+		for (size_t i = 0; i < PIECES; i++)
+			CHECK(memcmp(to[i].buffer, from[i].buffer, from[i].length) == 0);
+	}
+}
+
 /* ---- Threads --------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 2000 };
@@ -726,8 +821,11 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_refused();
 	test_many();
 	test_flush();
+	test_flush_beside();
+	test_flush_of_many();
 	test_generic();
 	test_scattered();
+	test_scattered_widely();
 	if (thread_mode == UCS_THREAD_MODE_MULTI)
 		test_threads();
 	close_all();
