@@ -71,7 +71,9 @@ struct ucp_worker {
 	uint64_t flush_count;           /* begun so far */
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */
-	struct list_node endpoints;
+	struct list_node endpoints;     /* in the order in which they are looked at */
+	size_t watched;                 /* of these, whose program is still to hear when the peer goes */
+	uint32_t looks;                 /* calls that might have looked at one */
 	struct ucp_context *context;
 };
 
@@ -79,7 +81,10 @@ struct ucp_ep {
 	struct ucp_worker *worker;
 	struct thole_endpoint *thole; /* the worker's */
 	uint32_t peer;                /* Thole's handle */
-	bool closed;                  /* by the program: it goes with its last send */
+	bool closed;                  /* by the program: it goes with its last send, */
+	bool telling;                 /* and not while its error handler is called, or waits for that */
+	ucp_err_handler_t handler;    /* what to call when the peer goes, */
+	struct ucx_request *failure;  /* by this request; NULL: nothing, or it was called */
 	uint64_t sends;               /* under way, */
 	uint64_t unasked;             /* and of these, those that need no receive */
 	struct list_node node;        /* of the worker's */

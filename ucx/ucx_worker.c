@@ -22,8 +22,8 @@ enum {
 static void ucx_worker_sent(struct ucx_request *request)
 {
 	ucx_flush_sent(request);
-	if (request->endpoint->closed && !request->endpoint->sends)
-		ucx_endpoint_free(request->endpoint);
+	ucx_endpoint_failed(request->endpoint, request->status);
+	ucx_endpoint_leave(request->endpoint);
 }
 
 /* Thole's completion function; with the lock. */
@@ -99,9 +99,9 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	ucx_request_tell_all(ucx_request_ended(worker));
 	counted_tell(worker->thole, ucx_log_info);
 	thole_endpoint_close(worker->thole);
-	ucx_request_drop_all(worker);
 	while ((node = list_first(&worker->endpoints)))
 		ucx_endpoint_free(container_of(node, struct ucp_ep, node));
+	ucx_request_drop_all(worker);
 	free(worker);
 }
 
@@ -152,6 +152,8 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = charge_progress(&worker->charge, worker->thole);
+	if (__builtin_expect(!handled && worker->watched, 0))
+		ucx_endpoint_look(worker);
 	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	if (ended)

@@ -3274,6 +3274,24 @@ FAULTS = [
         "datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV",
     ),
     Fault(
+        "UCX's program hears of a peer that has gone only when it sends",
+        "ucx/ucx_endpoint.c",
+        'strcmp(info.state, "gone") == 0)',
+        "false)",
+    ),
+    Fault(
+        "UCX's program hears of its sends before it hears that the peer has gone",
+        "ucx/ucx_worker.c",
+        "\tucx_endpoint_failed(request->endpoint, request->status);\n",
+        "",
+    ),
+    Fault(
+        "an error handler is called of an endpoint of another mode",
+        "ucx/ucx_endpoint.c",
+        "params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||",
+        "",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK && length)",

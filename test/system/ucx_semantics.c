@@ -608,6 +608,124 @@ static void test_flush_of_many(void)
 		CHECK(finish(post(in, EACH, 43, FULL)) == UCS_OK && finish(sends[i]) == UCS_OK);
 }
 
+/* ---- Peers that go ----------------------------------------------------------------------------------------- */
+
+static struct {
+	int calls, calls_before; /* of the error handler; and of callbacks before its first */
+	ucp_ep_h endpoint;
+	void *data;
+	bool closes; /* it closes the endpoint, as it may */
+} failure;
+
+static void on_failure(void *data, ucp_ep_h endpoint, ucs_status_t status)
+{
+	CHECK(status != UCS_OK);
+	if (failure.calls++ == 0)
+		failure.calls_before = called;
+	failure.endpoint = endpoint;
+	failure.data = data;
+	if (failure.closes)
+		ucp_ep_close_nbx(endpoint, &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+								  .flags = UCP_EP_CLOSE_FLAG_FORCE});
+}
+
+/* A worker that has heard of us, and an endpoint to it, or (closed) none any more; then the worker goes. */
+static ucp_ep_h peer_gone(ucp_err_handling_mode_t mode, bool closed, ucs_status_ptr_t *send_p)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static int in, out, mark;
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send_data};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+					      UCP_EP_PARAM_FIELD_USER_DATA,
+				.err_mode = mode, .err_handler = {.cb = on_failure}, .user_data = &mark};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucs_status_ptr_t receive, send;
+	ucp_worker_h worker;
+	ucp_address_t *address;
+	size_t length;
+	ucp_ep_h endpoint;
+
+	CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+	CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+	peer.address = address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	ucp_worker_release_address(worker, address);
+	receive = ucp_tag_recv_nbx(worker, &in, sizeof in, 50, FULL, &none);
+	send = ucp_tag_send_nbx(endpoint, &out, sizeof out, 50, &none);
+	for (int i = 0; UCS_PTR_IS_PTR(receive) && ucp_request_check_status(receive) == UCS_INPROGRESS; i++) {
+		CHECK(i < PATIENCE);
+		ucp_worker_progress(worker);
+		progress();
+	}
+	if (UCS_PTR_IS_PTR(receive))
+		ucp_request_free(receive);
+	CHECK(finish(send) == UCS_OK);
+	called = 0;
+	memset(&failure, 0, sizeof failure);
+	if (send_p) {
+		*send_p = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 51, &param);
+		CHECK(UCS_PTR_IS_PTR(*send_p));
+	}
+	if (closed)
+		CHECK(finish(ucp_ep_close_nbx(endpoint, &none)) == UCS_OK);
+	ucp_worker_destroy(worker);
+	return endpoint;
+}
+
+static void close_now(ucp_ep_h endpoint)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+	CHECK(finish(ucp_ep_close_nbx(endpoint, &param)) == UCS_OK);
+}
+
+/* The error handler of an endpoint is called once, also where nothing is under way, and by us before the callbacks of
+ * what fails. It may close the endpoint. */
+static void test_failure(void)
+{
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+
+	for (int busy = 0; busy < 2; busy++) {
+		for (int closes = 0; closes < 2; closes++) {
+			endpoint = peer_gone(UCP_ERR_HANDLING_MODE_PEER, false, busy ? &send : NULL);
+			failure.closes = closes;
+			for (int i = 0; failure.calls == 0 || (busy && called == 0); i++) {
+				CHECK(i < PATIENCE);
+				progress();
+			}
+			CHECK(failure.endpoint == endpoint && failure.data);
+			CHECK(failure.calls_before == 0 || !ours);
+			if (busy)
+				CHECK(finish(send) != UCS_OK && called == 1);
+			settle();
+			if (!closes)
+				close_now(endpoint);
+			settle();
+			CHECK(failure.calls == 1);
+		}
+	}
+}
+
+/* It is not called of one that did not ask for it, nor of one that is closed. */
+static void test_failure_untold(void)
+{
+	ucs_status_ptr_t send;
+
+	for (int closed = 0; closed < 2; closed++) {
+		ucp_ep_h endpoint = peer_gone(closed ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE, closed,
+					      &send);
+
+		CHECK(finish(send) != UCS_OK && called == 1);
+		for (int i = 0; i < 10; i++)
+			settle();
+		CHECK(failure.calls == 0);
+		if (!closed)
+			close_now(endpoint);
+	}
+}
+
 /* ---- Datatypes ------------------------------------------------------------------------------------------- */
 
 /* Every second byte of a buffer. */
@@ -823,6 +941,9 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_flush();
 	test_flush_beside();
 	test_flush_of_many();
+	test_failure();
+	if (ours)
+		test_failure_untold(); /* there UCX's own waits for ever */
 	test_generic();
 	test_scattered();
 	test_scattered_widely();
