@@ -114,8 +114,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ||
 	    (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER))
 		return UCS_ERR_UNSUPPORTED;
-	/* Its length is not given to us; another library's may be shorter than ours. */
-	snprintf(address.text, sizeof address.text, "%s", (const char *)params->address);
+	/* Its length is not given to us; another library's may be shorter than ours, and have no end that is a 0. */
+	snprintf(address.text, sizeof address.text, "%.*s", THOLE_ADDRESS_MAX - 1, (const char *)params->address);
 	endpoint = calloc(1, sizeof *endpoint);
 	if (!endpoint)
 		return UCS_ERR_NO_MEMORY;

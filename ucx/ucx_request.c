@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_request.h"
 
+#include <stdio.h>
+
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
 /* The program prepares its part of a request once, when this is made. */
@@ -167,9 +169,21 @@ ucs_status_t ucp_request_test(void *shown, ucp_tag_recv_info_t *info)
 
 ucs_status_t ucp_request_query(void *shown, ucp_request_attr_t *attr)
 {
-	if (attr->field_mask & ~(uint64_t)UCP_REQUEST_ATTR_FIELD_STATUS)
+	const uint64_t text = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
+	const struct ucx_request *request = ucx_request_of(shown);
+
+	if (attr->field_mask & ~(text | UCP_REQUEST_ATTR_FIELD_STATUS | UCP_REQUEST_ATTR_FIELD_MEM_TYPE))
 		return UCS_ERR_UNSUPPORTED;
+	if ((attr->field_mask & text) == text)
+		snprintf(attr->debug_string, attr->debug_string_size, "%s",
+			 request->flags & UCX_RECEIVE ? "tag receive"
+			 : request->flags & UCX_SEND  ? "tag send"
+						      : "request");
+	else if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_INFO_STRING)
+		return UCS_ERR_INVALID_PARAM; /* of unknown size */
 	if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS)
 		attr->status = ucp_request_check_status(shown);
+	if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_MEM_TYPE)
+		attr->mem_type = UCS_MEMORY_TYPE_HOST;
 	return UCS_OK;
 }

@@ -75,6 +75,7 @@ struct ucp_worker {
 	size_t watched;                 /* of these, whose program is still to hear when the peer goes */
 	uint32_t looks;                 /* calls that might have looked at one */
 	struct ucp_context *context;
+	ucs_thread_mode_t thread_mode; /* as the program has it */
 };
 
 struct ucp_ep {

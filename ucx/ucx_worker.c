@@ -17,6 +17,7 @@
 enum {
 	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
 	REQUESTS_MAX = 1 << 28, /* UCX gives programs no bound; memory ends before */
+	REQUEST_TEXT_MAX = 64,  /* bytes that ucp_request_query may write */
 };
 
 static void ucx_worker_sent(struct ucx_request *request)
@@ -81,8 +82,9 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->context = context;
 	worker->ended_end = &worker->ended;
 	list_init(&worker->endpoints);
-	worker->charge.safe = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE &&
-			      params->thread_mode != UCS_THREAD_MODE_SINGLE;
+	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
+										       : UCS_THREAD_MODE_SINGLE;
+	worker->charge.safe = worker->thread_mode != UCS_THREAD_MODE_SINGLE;
 	worker->charge.endpoints = &worker->thole;
 	worker->charge.endpoint_count = 1;
 	caretaker_add(&worker->charge);
@@ -126,11 +128,13 @@ void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address)
 ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_THREAD_MODE)
-		attr->thread_mode = worker->charge.safe ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;
+		attr->thread_mode = worker->thread_mode;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER)
 		attr->max_am_header = 0;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_NAME)
 		snprintf(attr->name, sizeof attr->name, "thole");
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING)
+		attr->max_debug_string = REQUEST_TEXT_MAX;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS)
 		return ucp_worker_get_address(worker, &attr->address, &attr->address_length);
 	return UCS_OK;

@@ -3292,6 +3292,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "UCX's settings are refused",
+        "ucx/ucx_context.c",
+        "return UCS_OK; /* passed over",
+        "return UCS_ERR_NO_ELEM; /* passed over",
+    ),
+    Fault(
+        "an address of another UCX is read beyond its end",
+        "ucx/ucx_endpoint.c",
+        '"%.*s", THOLE_ADDRESS_MAX - 1, (const char *)params->address',
+        '"%s", (const char *)params->address',
+    ),
+    Fault(
+        "a worker of threads that take turns is said to be for several at once",
+        "ucx/ucx_worker.c",
+        "attr->thread_mode = worker->thread_mode;",
+        "attr->thread_mode = worker->charge.safe ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK && length)",

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucp/api/ucp.h>
 
 enum {
@@ -157,6 +158,7 @@ static void open_all(ucs_thread_mode_t thread_mode)
 	ucp_get_version(&major, &minor, &release);
 	CHECK(major == 1 && minor >= 9);
 	CHECK(ucp_config_read(NULL, NULL, &config) == UCS_OK);
+	CHECK(ucp_config_modify(config, "TLS", "all") == UCS_OK); /* programs end where this fails */
 	if (ours) {
 		params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 		CHECK(ucp_init(&params, config, &context) == UCS_ERR_UNSUPPORTED);
@@ -181,6 +183,15 @@ static void open_all(ucs_thread_mode_t thread_mode)
 
 		peer.address = (const ucp_address_t *)(const void *)nonsense;
 		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
+		/* One of another library's, with no byte of 0, at the end of its memory. */
+		enum { PAGE = 4096, FOREIGN = 60 };
+		char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(pages != MAP_FAILED && mprotect(pages + PAGE, PAGE, PROT_NONE) == 0);
+		memset(pages, 'x', PAGE);
+		peer.address = (const ucp_address_t *)(void *)(pages + PAGE - FOREIGN);
+		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
+		munmap(pages, 2 * PAGE);
 	}
 }
 
@@ -197,6 +208,31 @@ static void close_all(void)
 	ucp_cleanup(context);
 	CHECK(made > 0 && (gone == made || !ours));
 	made = gone = 0;
+}
+
+/* What is asked for is said, as programs for UCX's own read it. */
+static void test_attributes(ucs_thread_mode_t thread_mode)
+{
+	ucp_worker_attr_t worker = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE |
+						  UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING};
+	char text[64];
+	ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_INFO_STRING |
+						 UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE |
+						 UCP_REQUEST_ATTR_FIELD_STATUS | UCP_REQUEST_ATTR_FIELD_MEM_TYPE,
+				   .debug_string = text,
+				   .debug_string_size = sizeof text,
+				   .mem_type = UCS_MEMORY_TYPE_LAST};
+	int in;
+	ucs_status_ptr_t request = post(&in, sizeof in, 60, FULL);
+
+	CHECK(ucp_worker_query(workers[0], &worker) == UCS_OK);
+	CHECK(worker.thread_mode == thread_mode && worker.max_debug_string > 0 && worker.max_debug_string < 4096);
+	memset(text, MARK, sizeof text);
+	CHECK(ucp_request_query(request, &attr) == UCS_OK);
+	CHECK(attr.status == UCS_INPROGRESS && attr.mem_type == UCS_MEMORY_TYPE_HOST);
+	CHECK(text[0] && memchr(text, 0, sizeof text));
+	ucp_request_cancel(workers[1], request);
+	CHECK(finish(request) == UCS_ERR_CANCELED);
 }
 
 /* ---- Messages ------------------------------------------------------------------------------------------ */
@@ -926,6 +962,7 @@ static void test_threads(void)
 static void test_all(ucs_thread_mode_t thread_mode)
 {
 	open_all(thread_mode);
+	test_attributes(thread_mode);
 	test_sizes();
 	test_itself();
 	test_matching();
@@ -956,6 +993,7 @@ int main(int count, char **words)
 {
 	ours = count < 2 || strcmp(words[1], "foreign");
 	test_all(UCS_THREAD_MODE_MULTI);
+	test_all(UCS_THREAD_MODE_SERIALIZED);
 	test_all(UCS_THREAD_MODE_SINGLE);
 	puts("ok");
 	return 0;
