@@ -30,6 +30,7 @@ enum ucx_request_flags {
 	UCX_PLAIN = 1 << 6,     /* which takes no user_data */
 	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
+	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
 };
 
 struct ucx_request {

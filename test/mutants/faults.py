@@ -3310,6 +3310,18 @@ FAULTS = [
         "attr->thread_mode = worker->charge.safe ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;",
     ),
     Fault(
+        "a request of UCX's counts as under way in its callback",
+        "ucx/ucx_request.c",
+        "ucx_request_show(request, request->flags | UCX_TELLING);",
+        "request->flags |= UCX_TELLING;",
+    ),
+    Fault(
+        "what a callback has begun in its request's memory is shown as ended",
+        "ucx/ucx_request.c",
+        "\tucx_request_call(&copy, ucx_request_shown(request), copy.flags);\n",
+        "\tucx_request_call(&copy, ucx_request_shown(request), copy.flags);\n\tucx_request_show(request, copy.flags);\n",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK && length)",

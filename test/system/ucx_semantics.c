@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 enum {
 	REQUEST_SIZE = 40, /* bytes of ours in each request */
@@ -71,7 +72,7 @@ static void on_send_data(void *request, ucs_status_t status, void *data)
 
 static void on_receive(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
 {
-	(void)request;
+	CHECK(ucp_request_check_status(request) == status);
 	called++;
 	called_status = status;
 	called_info = *info;
@@ -407,6 +408,58 @@ static void test_own_memory(void)
 	free(memory);
 	free(in);
 	free(out);
+}
+
+static struct {
+	void *request;
+	int in, left; /* receives that a callback is still to begin */
+} chain;
+
+/* A request has ended when its callback is called, and its memory is free for the next. */
+static void on_receive_next(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK,
+				     .request = chain.request, .cb.recv = on_receive_next};
+
+	(void)info;
+	(void)data;
+	called++;
+	CHECK(request == chain.request && status == UCS_OK);
+	CHECK(ucp_request_is_completed(request) && ucp_request_check_status(request) == UCS_OK);
+	if (chain.left-- > 0)
+		CHECK(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(workers[1], &chain.in, sizeof chain.in, 44, FULL, &param)));
+}
+
+static void test_next_in_callback(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+	unsigned char *memory;
+	int out;
+
+	CHECK(ucp_context_query(context, &attr) == UCS_OK);
+	memory = calloc(1, attr.request_size + 64);
+	chain.request = memory + attr.request_size;
+	chain.left = 3;
+	called = 0;
+	CHECK(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(workers[1], &chain.in, sizeof chain.in, 44, FULL,
+					      &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST |
+										     UCP_OP_ATTR_FIELD_CALLBACK,
+								     .request = chain.request,
+								     .cb.recv = on_receive_next})));
+	for (out = 1; out <= 4; out++) {
+		settle();
+		CHECK(!ucp_request_is_completed(chain.request) && called == out - 1);
+		CHECK(finish(ucp_tag_send_nbx(there, &out, sizeof out, 44, &none)) == UCS_OK);
+		for (int i = 0; called < out; i++) {
+			CHECK(i < PATIENCE);
+			progress();
+		}
+		CHECK(chain.in == out);
+	}
+	settle();
+	CHECK(called == 4 && ucp_request_is_completed(chain.request));
+	free(memory);
 }
 
 static void test_synchronous(void)
@@ -923,6 +976,24 @@ static void thread_callback(void *request, ucs_status_t status, ucp_tag_recv_inf
 	(void)info;
 }
 
+static void thread_called(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	(void)request;
+	(void)info;
+	CHECK(status == UCS_OK);
+	usleep(100); /* the others look meanwhile */
+	__atomic_store_n((int *)data, 1, __ATOMIC_RELEASE);
+}
+
+/* Who has heard of a request's end by its callback, in whatever thread, may ask how it ended, and give it back. */
+static void thread_wait_called(ucs_status_ptr_t request, const int *told)
+{
+	while (!__atomic_load_n(told, __ATOMIC_ACQUIRE))
+		progress();
+	CHECK(ucp_request_check_status(request) == UCS_OK);
+	ucp_request_free(request);
+}
+
 static void thread_wait(ucs_status_ptr_t request)
 {
 	while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS)
@@ -935,15 +1006,28 @@ static void *thread_run(void *arg)
 {
 	ucp_tag_t tag = 1000 + (ucp_tag_t)(uintptr_t)arg;
 	ucp_request_param_t param = {.op_attr_mask = 0};
+	ucp_request_param_t calls = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				     .cb.recv = thread_called};
 
 	for (int i = 0; i < ROUNDS; i++) {
-		int in = -1, out = i;
+		int in = -1, out = i, told = 0;
 		ucs_status_ptr_t receive = ucp_tag_recv_nb(workers[1], &in, sizeof in, ucp_dt_make_contig(1), tag, FULL,
 							   thread_callback);
 
 		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
 		thread_wait(receive);
 		CHECK(in == i);
+		calls.user_data = &told;
+		receive = ucp_tag_recv_nbx(workers[1], &in, sizeof in, tag, FULL, &calls);
+		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
+		thread_wait_called(receive, &told);
+		CHECK(in == i);
+		/* Who has seen that it has ended, and given it back, knows that its callback is over. */
+		told = 0;
+		receive = ucp_tag_recv_nbx(workers[1], &in, sizeof in, tag, FULL, &calls);
+		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
+		thread_wait(receive);
+		CHECK(__atomic_load_n(&told, __ATOMIC_ACQUIRE) == 1);
 	}
 	return NULL;
 }
@@ -969,6 +1053,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_truncation();
 	test_immediate();
 	test_own_memory();
+	test_next_in_callback();
 	test_synchronous();
 	test_probe();
 	test_cancel();
