@@ -155,7 +155,7 @@ void *ucp_request_alloc(ucp_worker_h worker)
 }
 
 /* Of one under way, `unless` are flags that no longer hold. While another thread calls back for it, that is waited for,
- * as with UCX: what the callback uses may go next. A thread in a callback of its own does not wait: the other may do. */
+ * as with UCX: what the callback uses may go next. A thread in a callback does not wait: the other may be waiting. */
 static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 {
 	struct ucp_worker *worker = request->worker;
