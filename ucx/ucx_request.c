@@ -36,9 +36,9 @@ void ucx_request_drop_all(struct ucp_worker *worker)
 
 /* ---- What has ended -------------------------------------------------------------------------------- */
 
-static inline void ucx_request_call(struct ucx_request *request, void *shown, uint32_t flags)
+static inline void ucx_request_call(struct ucx_request *request, void *shown)
 {
-	uint32_t kind = flags & (UCX_RECEIVE | UCX_PLAIN);
+	uint32_t kind = request->flags & (UCX_RECEIVE | UCX_PLAIN);
 
 	if (__builtin_expect(kind == UCX_RECEIVE, 1))
 		request->callback.receive(shown, request->status, &request->info, request->user_data);
@@ -50,11 +50,22 @@ static inline void ucx_request_call(struct ucx_request *request, void *shown, ui
 		request->callback.send(shown, request->status, request->user_data);
 }
 
-static _Thread_local unsigned inside; /* callbacks that this thread is in */
+static _Thread_local unsigned inside; /* callbacks that this thread is in, of workers that threads share */
 
 static inline void ucx_request_show(struct ucx_request *request, uint32_t flags)
 {
 	store_release(&request->flags, flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+}
+
+static inline void ucx_request_call_inside(struct ucx_request *request, void *shown)
+{
+	bool shared = request->worker->charge.safe;
+
+	if (__builtin_expect(shared, 0))
+		inside++;
+	ucx_request_call(request, shown);
+	if (__builtin_expect(shared, 0))
+		inside--;
 }
 
 /* One in memory of the program's, which may have another use as soon as it is shown. */
@@ -63,9 +74,7 @@ static __attribute__((noinline)) void ucx_request_tell_copy(struct ucx_request *
 	struct ucx_request copy = *request;
 
 	ucx_request_show(request, copy.flags);
-	inside++;
-	ucx_request_call(&copy, ucx_request_shown(request), copy.flags);
-	inside--;
+	ucx_request_call_inside(&copy, ucx_request_shown(request));
 }
 
 /* One of the pool, with the lock: it stays until ucx_request_told. */
@@ -113,10 +122,8 @@ static inline __attribute__((always_inline)) void ucx_request_tell_one(struct uc
 	}
 	if (request->flags & UCX_CALLBACK) {
 		ucx_request_locked(request, ucx_request_telling);
-		inside++;
 		if (request->flags & UCX_CALLBACK) /* still; from now on it stays */
-			ucx_request_call(request, ucx_request_shown(request), request->flags);
-		inside--;
+			ucx_request_call_inside(request, ucx_request_shown(request));
 	}
 	ucx_request_locked(request, ucx_request_told);
 }
@@ -161,7 +168,7 @@ static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 	struct ucp_worker *worker = request->worker;
 
 	charge_enter(&worker->charge);
-	while (request->flags & UCX_TELLING && !inside) {
+	while (worker->charge.safe && request->flags & UCX_TELLING && !inside) {
 		charge_leave(&worker->charge);
 		sched_yield();
 		charge_enter(&worker->charge);

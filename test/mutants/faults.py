@@ -3318,8 +3318,8 @@ FAULTS = [
     Fault(
         "what a callback has begun in its request's memory is shown as ended",
         "ucx/ucx_request.c",
-        "\tucx_request_call(&copy, ucx_request_shown(request), copy.flags);\n",
-        "\tucx_request_call(&copy, ucx_request_shown(request), copy.flags);\n\tucx_request_show(request, copy.flags);\n",
+        "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n",
+        "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n\tucx_request_show(request, copy.flags);\n",
     ),
     Fault(
         "what a generic datatype received is not unpacked",
