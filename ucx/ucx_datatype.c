@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_datatype.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "thole.h"
 
 /* Datatypes' numbers are their addresses with the class in the low bits. */
 enum { ALIGNMENT = 64 };
@@ -11,6 +14,89 @@ _Static_assert(sizeof(ucp_dt_iov_t) == sizeof(struct iovec) &&
 		       offsetof(ucp_dt_iov_t, buffer) == offsetof(struct iovec, iov_base) &&
 		       offsetof(ucp_dt_iov_t, length) == offsetof(struct iovec, iov_len),
 	       "a scattered buffer of UCX's is a vector");
+
+size_t ucx_datatype_total(const struct iovec *segments, size_t count)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < count; i++)
+		total += segments[i].iov_len;
+	return total;
+}
+
+/* ---- Many pieces ------------------------------------------------------------------------------------ */
+
+/* A scattered buffer as a generic datatype, packed and unpacked as a whole. */
+struct ucx_datatype_pieces {
+	const struct iovec *segments; /* the program's, which stay until the message has ended */
+	size_t count;
+};
+
+static void *ucx_datatype_pieces_unpacked(void *unused, void *buffer, size_t count)
+{
+	struct ucx_datatype_pieces *pieces = malloc(sizeof *pieces);
+
+	(void)unused;
+	if (pieces)
+		*pieces = (struct ucx_datatype_pieces){buffer, count};
+	return pieces;
+}
+
+static void *ucx_datatype_pieces_packed(void *unused, const void *buffer, size_t count)
+{
+	return ucx_datatype_pieces_unpacked(unused, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t ucx_datatype_pieces_size(void *state)
+{
+	const struct ucx_datatype_pieces *pieces = state;
+
+	/* Where there was no memory for the state there shall be none for the message. */
+	return pieces ? ucx_datatype_total(pieces->segments, pieces->count) : PTRDIFF_MAX;
+}
+
+static size_t ucx_datatype_pieces_pack(void *state, size_t offset, void *to, size_t room)
+{
+	const struct ucx_datatype_pieces *pieces = state;
+	unsigned char *place = to;
+
+	(void)offset;
+	for (size_t i = 0; i < pieces->count; i++)
+		if (pieces->segments[i].iov_len > 0)
+			place = mempcpy(place, pieces->segments[i].iov_base, pieces->segments[i].iov_len);
+	return room;
+}
+
+static ucs_status_t ucx_datatype_pieces_unpack(void *state, size_t offset, const void *from, size_t length)
+{
+	const struct ucx_datatype_pieces *pieces = state;
+	const unsigned char *place = from;
+
+	(void)offset;
+	for (size_t i = 0; i < pieces->count && length > 0; i++) {
+		const struct iovec *segment = &pieces->segments[i];
+		size_t part = segment->iov_len < length ? segment->iov_len : length;
+
+		if (part > 0)
+			memcpy(segment->iov_base, place, part);
+		place += part;
+		length -= part;
+	}
+	return UCS_OK;
+}
+
+static const struct ucx_datatype ucx_datatype_of_pieces = {
+	.operations = {
+		.start_pack = ucx_datatype_pieces_packed,
+		.start_unpack = ucx_datatype_pieces_unpacked,
+		.packed_size = ucx_datatype_pieces_size,
+		.pack = ucx_datatype_pieces_pack,
+		.unpack = ucx_datatype_pieces_unpack,
+		.finish = free,
+	},
+};
+
+/* ---- Generic ones ----------------------------------------------------------------------------------- */
 
 ucs_status_t ucp_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p)
 {
@@ -42,24 +128,42 @@ static bool ucx_datatype_bounce_make(struct ucx_bounce *bounce, size_t length, s
 	return bounce->memory != NULL;
 }
 
+/* Who packs and unpacks it; NULL: nobody does. */
+static const struct ucx_datatype *ucx_datatype_packer(ucp_datatype_t datatype)
+{
+	switch (datatype & UCP_DATATYPE_CLASS_MASK) {
+	case UCP_DATATYPE_IOV:
+		return &ucx_datatype_of_pieces;
+	case UCP_DATATYPE_GENERIC:
+		return ucx_datatype_of(datatype);
+	default:
+		return NULL;
+	}
+}
+
+static bool ucx_datatype_is_vector(ucp_datatype_t datatype, size_t count)
+{
+	return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && count <= THOLE_SEGMENTS_MAX;
+}
+
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
 			       const struct iovec **segments_p, struct ucx_bounce *bounce)
 {
-	const struct ucx_datatype *generic = ucx_datatype_of(datatype);
+	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
 	void *state;
 	bool made;
 
 	*bounce = (struct ucx_bounce){0};
 	*segments_p = buffer;
-	if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV)
+	if (ucx_datatype_is_vector(datatype, *count))
 		return UCS_OK;
-	if ((datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_GENERIC)
+	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
-	state = generic->operations.start_pack(generic->context, buffer, *count);
-	made = ucx_datatype_bounce_make(bounce, generic->operations.packed_size(state), single_p);
+	state = packer->operations.start_pack(packer->context, buffer, *count);
+	made = ucx_datatype_bounce_make(bounce, packer->operations.packed_size(state), single_p);
 	if (made)
-		single_p->iov_len = generic->operations.pack(state, 0, bounce->memory, single_p->iov_len);
-	generic->operations.finish(state);
+		single_p->iov_len = packer->operations.pack(state, 0, bounce->memory, single_p->iov_len);
+	packer->operations.finish(state);
 	*segments_p = single_p;
 	*count = 1;
 	return made ? UCS_OK : UCS_ERR_NO_MEMORY;
@@ -68,21 +172,21 @@ ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size
 ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,
 			       const struct iovec **segments_p, struct ucx_bounce *bounce)
 {
-	const struct ucx_datatype *generic = ucx_datatype_of(datatype);
+	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
 
 	*bounce = (struct ucx_bounce){0};
 	*segments_p = buffer;
-	if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV)
+	if (ucx_datatype_is_vector(datatype, *count))
 		return UCS_OK;
-	if ((datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_GENERIC)
+	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
-	bounce->datatype = generic;
-	bounce->state = generic->operations.start_unpack(generic->context, buffer, *count);
+	bounce->datatype = packer;
+	bounce->state = packer->operations.start_unpack(packer->context, buffer, *count);
 	*segments_p = single_p;
 	*count = 1;
-	if (ucx_datatype_bounce_make(bounce, generic->operations.packed_size(bounce->state), single_p))
+	if (ucx_datatype_bounce_make(bounce, packer->operations.packed_size(bounce->state), single_p))
 		return UCS_OK;
-	generic->operations.finish(bounce->state);
+	packer->operations.finish(bounce->state);
 	return UCS_ERR_NO_MEMORY;
 }
 

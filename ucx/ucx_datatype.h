@@ -3,8 +3,8 @@
  * ucx_datatype.h - datatypes: what of a buffer is a message's data.
  *
  * Contiguous and scattered buffers are taken as they are. For a generic datatype, which the program packs and unpacks
- * itself, there is a bounce buffer for the whole message. The program's functions are called inside its own calls
- * only, never by the caretaker.
+ * itself, there is a bounce buffer for the whole message, and so there is for more pieces than Thole takes at once. The
+ * program's functions are called inside its own calls only, never by the caretaker.
  */
 #ifndef UCX_DATATYPE_H
 #define UCX_DATATYPE_H
@@ -37,8 +37,11 @@ static inline size_t ucx_datatype_length(ucp_datatype_t datatype, size_t count)
 	return (datatype >> UCP_DATATYPE_SHIFT) * count;
 }
 
-/* What is not contiguous, as segments for Thole: scattered ones where they are, generic ones in a bounce buffer, packed
- * (a send) or with room (a receive). *single_p stands for the bounce buffer. Errors: NO_MEMORY, UNSUPPORTED. */
+/* Bytes in all. */
+size_t ucx_datatype_total(const struct iovec *segments, size_t count);
+
+/* What is not contiguous, as segments for Thole: scattered ones where they are, others in a bounce buffer, packed (a
+ * send) or with room (a receive). *single_p stands for the bounce buffer. Errors: NO_MEMORY, UNSUPPORTED. */
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
 			       const struct iovec **segments_p, struct ucx_bounce *bounce);
 ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,

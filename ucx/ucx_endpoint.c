@@ -3,9 +3,105 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ucx_error.h"
 #include "ucx_flush.h"
+#include "ucx_request.h"
+
+enum { LOOK_CALLS = 256 }; /* that find nothing, from one look at a peer to the next */
+
+/* ---- Peers that go ---------------------------------------------------------------------------------- */
+
+/* The callback of the request `failure`: not with the lock. */
+static void ucx_endpoint_tell(void *shown, ucs_status_t status, void *user_data)
+{
+	struct ucp_ep *endpoint = user_data;
+	struct charge *charge = &endpoint->worker->charge;
+	bool closed;
+
+	(void)shown;
+	charge_enter(charge);
+	closed = endpoint->closed;
+	charge_leave(charge);
+	if (!closed)
+		endpoint->handler.cb(endpoint->handler.arg, endpoint, status);
+	charge_enter(charge);
+	endpoint->telling = false;
+	ucx_endpoint_leave(endpoint);
+	charge_leave(charge);
+}
+
+/* With the lock. False: there is no memory. */
+static bool ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *params)
+{
+	struct ucp_worker *worker = endpoint->worker;
+
+	if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ||
+	    params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||
+	    !(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) || !params->err_handler.cb)
+		return true;
+	endpoint->failure = ucx_request_get(worker);
+	if (!endpoint->failure)
+		return false;
+	endpoint->handler = params->err_handler;
+	if (params->field_mask & UCP_EP_PARAM_FIELD_USER_DATA)
+		endpoint->handler.arg = params->user_data;
+	*endpoint->failure = (struct ucx_request){
+		.flags = UCX_OURS | UCX_FREED | UCX_CALLBACK,
+		.worker = worker,
+		.callback.send = ucx_endpoint_tell,
+		.user_data = endpoint,
+	};
+	worker->watched++;
+	return true;
+}
+
+/* Its program is not to be called. With the lock. */
+static void ucx_endpoint_unwatch(struct ucp_ep *endpoint)
+{
+	if (!endpoint->failure)
+		return;
+	ucx_request_put(endpoint->failure);
+	endpoint->failure = NULL;
+	endpoint->worker->watched--;
+}
+
+static bool ucx_endpoint_is_of_peer(ucs_status_t status)
+{
+	return status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET ||
+	       status == UCS_ERR_REJECTED || status == UCS_ERR_INVALID_ADDR;
+}
+
+void ucx_endpoint_failed(struct ucp_ep *endpoint, ucs_status_t status)
+{
+	struct ucx_request *request = endpoint->failure;
+
+	if (!request || !ucx_endpoint_is_of_peer(status))
+		return;
+	endpoint->failure = NULL;
+	endpoint->worker->watched--;
+	endpoint->telling = true;
+	request->status = status;
+	ucx_request_end(request);
+}
+
+void ucx_endpoint_look(struct ucp_worker *worker)
+{
+	struct list_node *node = list_first(&worker->endpoints);
+	struct ucp_ep *endpoint = container_of(node, struct ucp_ep, node);
+	struct thole_peer_info info;
+
+	if (++worker->looks % LOOK_CALLS)
+		return;
+	list_remove(node); /* each has its turn */
+	list_push_back(&worker->endpoints, node);
+	if (endpoint->failure && thole_peer_info(endpoint->thole, endpoint->peer, &info) == 0 &&
+	    strcmp(info.state, "gone") == 0)
+		ucx_endpoint_failed(endpoint, strcmp(info.reason, "closed") == 0    ? UCS_ERR_CONNECTION_RESET
+					      : strcmp(info.reason, "refused") == 0 ? UCS_ERR_REJECTED
+										    : UCS_ERR_ENDPOINT_TIMEOUT);
+}
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
@@ -18,8 +114,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ||
 	    (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER))
 		return UCS_ERR_UNSUPPORTED;
-	/* Its length is not given to us; another library's may be shorter than ours. */
-	snprintf(address.text, sizeof address.text, "%s", (const char *)params->address);
+	/* Its length is not given to us; another library's may be shorter than ours, and have no end that is a 0. */
+	snprintf(address.text, sizeof address.text, "%.*s", THOLE_ADDRESS_MAX - 1, (const char *)params->address);
 	endpoint = calloc(1, sizeof *endpoint);
 	if (!endpoint)
 		return UCS_ERR_NO_MEMORY;
@@ -27,6 +123,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	endpoint->worker = worker;
 	endpoint->thole = worker->thole;
 	error = thole_peer(worker->thole, &address, &endpoint->peer);
+	if (!error && !ucx_endpoint_watch(endpoint, params))
+		error = THOLE_ERR_MEMORY;
 	if (!error)
 		list_push_back(&worker->endpoints, &endpoint->node);
 	charge_leave(&worker->charge);
@@ -41,8 +139,15 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
 void ucx_endpoint_free(struct ucp_ep *endpoint)
 {
+	ucx_endpoint_unwatch(endpoint);
 	list_remove(&endpoint->node);
 	free(endpoint);
+}
+
+void ucx_endpoint_leave(struct ucp_ep *endpoint)
+{
+	if (endpoint->closed && !endpoint->sends && !endpoint->telling)
+		ucx_endpoint_free(endpoint);
 }
 
 ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
@@ -73,11 +178,11 @@ static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_re
 	ucs_status_ptr_t result = NULL;
 
 	charge_enter(&worker->charge);
+	ucx_endpoint_unwatch(endpoint);
 	if (wait)
 		result = ucx_flush_begin(worker, endpoint, param, 0);
 	endpoint->closed = true;
-	if (!endpoint->sends)
-		ucx_endpoint_free(endpoint);
+	ucx_endpoint_leave(endpoint);
 	charge_leave(&worker->charge);
 	return result;
 }

@@ -10,7 +10,10 @@ void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint)
 	request->endpoint = endpoint;
 	request->order = worker->flush_count;
 	endpoint->sends++;
-	worker->sends++;
+	if (request->flags & UCX_UNASKED) {
+		endpoint->unasked++;
+		worker->unasked++;
+	}
 }
 
 void ucx_flush_sent(struct ucx_request *request)
@@ -18,8 +21,11 @@ void ucx_flush_sent(struct ucx_request *request)
 	struct ucp_worker *worker = request->worker;
 	struct ucx_request **place = &worker->flushes;
 
-	worker->sends--;
 	request->endpoint->sends--;
+	if (!(request->flags & UCX_UNASKED))
+		return;
+	request->endpoint->unasked--;
+	worker->unasked--;
 	while (*place) {
 		struct ucx_request *flush = *place;
 		bool counts = request->order < flush->order &&
@@ -37,7 +43,7 @@ void ucx_flush_sent(struct ucx_request *request)
 ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpoint, const ucp_request_param_t *param,
 				 uint32_t flags)
 {
-	uint64_t left = endpoint ? endpoint->sends : worker->sends;
+	uint64_t left = endpoint ? endpoint->unasked : worker->unasked;
 	struct ucx_request *flush;
 
 	if (!left)

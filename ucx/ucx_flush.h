@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_flush.h - flushes: requests that end when the sends that were under way when they began have ended.
+ * ucx_flush.h - flushes: requests that end when the sends have ended that were under way when they began and need no
+ * receive. What waits for its receive is not waited for, as with UCX: the peer may post that only once it has heard
+ * that the flush is over.
  */
 #ifndef UCX_FLUSH_H
 #define UCX_FLUSH_H
 
 #include "ucx_state.h"
 
-/* A send goes on after its call. With the lock. */
+/* A send goes on after its call; its flags stand. With the lock. */
 void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint);
 /* It has ended. With the lock. */
 void ucx_flush_sent(struct ucx_request *request);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_request.h"
 
+#include <sched.h>
+#include <stdio.h>
+
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
 /* The program prepares its part of a request once, when this is made. */
@@ -33,9 +36,8 @@ void ucx_request_drop_all(struct ucp_worker *worker)
 
 /* ---- What has ended -------------------------------------------------------------------------------- */
 
-static inline void ucx_request_call(struct ucx_request *request)
+static inline void ucx_request_call(struct ucx_request *request, void *shown)
 {
-	void *shown = ucx_request_shown(request);
 	uint32_t kind = request->flags & (UCX_RECEIVE | UCX_PLAIN);
 
 	if (__builtin_expect(kind == UCX_RECEIVE, 1))
@@ -48,25 +50,82 @@ static inline void ucx_request_call(struct ucx_request *request)
 		request->callback.send(shown, request->status, request->user_data);
 }
 
-static inline __attribute__((always_inline)) void ucx_request_tell_one(struct ucx_request *request)
-{
-	struct ucp_worker *worker = request->worker;
+static _Thread_local unsigned inside; /* callbacks that this thread is in, of workers that threads share */
 
-	if (request->bounce.memory)
-		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
-	if (request->flags & UCX_CALLBACK)
-		ucx_request_call(request);
-	/* Of one thread, nobody else looks at a request that is in no list. */
-	if (!worker->charge.safe && !(request->flags & UCX_FREED)) {
-		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
-		return;
-	}
-	charge_enter(&worker->charge);
+static inline void ucx_request_show(struct ucx_request *request, uint32_t flags)
+{
+	store_release(&request->flags, flags | UCX_ENDED); /* partner: ucx_request_has_ended */
+}
+
+static inline void ucx_request_call_inside(struct ucx_request *request, void *shown)
+{
+	bool shared = request->worker->charge.safe;
+
+	if (__builtin_expect(shared, 0))
+		inside++;
+	ucx_request_call(request, shown);
+	if (__builtin_expect(shared, 0))
+		inside--;
+}
+
+/* One in memory of the program's, which may have another use as soon as it is shown. */
+static __attribute__((noinline)) void ucx_request_tell_copy(struct ucx_request *request)
+{
+	struct ucx_request copy = *request;
+
+	ucx_request_show(request, copy.flags);
+	ucx_request_call_inside(&copy, ucx_request_shown(request));
+}
+
+/* One of the pool, with the lock: it stays until ucx_request_told. */
+static inline void ucx_request_telling(struct ucx_request *request)
+{
+	ucx_request_show(request, request->flags | UCX_TELLING);
+}
+
+/* Nobody is called for it, or has been. With the lock. */
+static inline void ucx_request_told(struct ucx_request *request)
+{
 	if (request->flags & UCX_FREED)
 		ucx_request_put(request);
 	else
-		store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
-	charge_leave(&worker->charge);
+		ucx_request_show(request, request->flags & ~(uint32_t)UCX_TELLING);
+}
+
+/* Whether the lock has to be taken: of one thread, nobody else looks at a request that is in no list. */
+static inline bool ucx_request_is_shared(const struct ucx_request *request)
+{
+	return request->worker->charge.safe || request->flags & UCX_FREED;
+}
+
+static inline __attribute__((always_inline)) void ucx_request_locked(struct ucx_request *request,
+								     void (*change)(struct ucx_request *request))
+{
+	struct charge *charge = &request->worker->charge;
+
+	if (!ucx_request_is_shared(request)) {
+		change(request);
+		return;
+	}
+	charge_enter(charge);
+	change(request);
+	charge_leave(charge);
+}
+
+static inline __attribute__((always_inline)) void ucx_request_tell_one(struct ucx_request *request)
+{
+	if (request->bounce.memory)
+		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
+	if (request->flags & UCX_CALLBACK && !(request->flags & (UCX_OURS | UCX_FREED))) {
+		ucx_request_tell_copy(request);
+		return;
+	}
+	if (request->flags & UCX_CALLBACK) {
+		ucx_request_locked(request, ucx_request_telling);
+		if (request->flags & UCX_CALLBACK) /* still; from now on it stays */
+			ucx_request_call_inside(request, ucx_request_shown(request));
+	}
+	ucx_request_locked(request, ucx_request_told);
 }
 
 void ucx_request_tell_all(struct ucx_request *first)
@@ -102,14 +161,22 @@ void *ucp_request_alloc(ucp_worker_h worker)
 	return request ? ucx_request_shown(request) : NULL;
 }
 
-/* Of one under way, `unless` are flags that no longer hold. */
+/* Of one under way, `unless` are flags that no longer hold. While another thread calls back for it, that is waited for,
+ * as with UCX: what the callback uses may go next. A thread in a callback does not wait: the other may be waiting. */
 static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 {
 	struct ucp_worker *worker = request->worker;
 
 	charge_enter(&worker->charge);
+	while (worker->charge.safe && request->flags & UCX_TELLING && !inside) {
+		charge_leave(&worker->charge);
+		sched_yield();
+		charge_enter(&worker->charge);
+	}
 	if (!(request->flags & UCX_ENDED))
 		request->flags = (request->flags & ~unless) | UCX_FREED;
+	else if (request->flags & UCX_TELLING)
+		request->flags |= UCX_FREED;
 	else if (request->flags & UCX_OURS || pool_has(&worker->requests, request)) /* of ucp_request_alloc, and used */
 		ucx_request_put(request);
 	charge_leave(&worker->charge);
@@ -167,9 +234,21 @@ ucs_status_t ucp_request_test(void *shown, ucp_tag_recv_info_t *info)
 
 ucs_status_t ucp_request_query(void *shown, ucp_request_attr_t *attr)
 {
-	if (attr->field_mask & ~(uint64_t)UCP_REQUEST_ATTR_FIELD_STATUS)
+	const uint64_t text = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
+	const struct ucx_request *request = ucx_request_of(shown);
+
+	if (attr->field_mask & ~(text | UCP_REQUEST_ATTR_FIELD_STATUS | UCP_REQUEST_ATTR_FIELD_MEM_TYPE))
 		return UCS_ERR_UNSUPPORTED;
+	if ((attr->field_mask & text) == text)
+		snprintf(attr->debug_string, attr->debug_string_size, "%s",
+			 request->flags & UCX_RECEIVE ? "tag receive"
+			 : request->flags & UCX_SEND  ? "tag send"
+						      : "request");
+	else if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_INFO_STRING)
+		return UCS_ERR_INVALID_PARAM; /* of unknown size */
 	if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS)
 		attr->status = ucp_request_check_status(shown);
+	if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_MEM_TYPE)
+		attr->mem_type = UCS_MEMORY_TYPE_HOST;
 	return UCS_OK;
 }

@@ -4,8 +4,9 @@
  *
  * What ends is written into its request with the worker's lock held, by whoever makes progress: the caretaker, too. So
  * what the program is to be called for (its callback, its datatype) waits in the worker's list until a call of the
- * program's own has left the lock. A request is shown as ended after its callback: nobody gives it back while that
- * runs, but the callback itself.
+ * program's own has left the lock. A request is shown as ended when its callback is called, as with UCX: that may ask
+ * how it ended, hand it to another thread, or use its memory for the next operation. One of the pool stays until its
+ * callback has returned: who gives it back in that leaves it to who calls, and another thread waits.
  */
 #ifndef UCX_REQUEST_H
 #define UCX_REQUEST_H
@@ -25,7 +26,7 @@ static inline struct ucx_request *ucx_request_of(void *shown)
 
 static inline bool ucx_request_has_ended(const struct ucx_request *request)
 {
-	return load_acquire(&request->flags) & UCX_ENDED; /* partners: ucx_request_end, ucx_request_tell_one */
+	return load_acquire(&request->flags) & UCX_ENDED; /* partners: ucx_request_end, ucx_request_show */
 }
 
 /* The out of line part of ucx_request_get: more requests. False: there is no memory. */

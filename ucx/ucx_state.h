@@ -28,7 +28,9 @@ enum ucx_request_flags {
 	UCX_RECEIVE = 1 << 4,
 	UCX_CALLBACK = 1 << 5,  /* there is one, */
 	UCX_PLAIN = 1 << 6,     /* which takes no user_data */
-	UCX_SEND = 1 << 7,      /* flushes wait for it */
+	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
+	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
+	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
 };
 
 struct ucx_request {
@@ -68,17 +70,25 @@ struct ucp_worker {
 	struct ucx_request **ended_end; /* where the next one goes */
 	struct ucx_request *flushes;    /* under way */
 	uint64_t flush_count;           /* begun so far */
-	uint64_t sends;                 /* under way */
-	struct list_node endpoints;
+	uint64_t unasked;               /* sends under way that need no receive */
+	uint64_t unasked_max;           /* bytes of the longest such */
+	struct list_node endpoints;     /* in the order in which they are looked at */
+	size_t watched;                 /* of these, whose program is still to hear when the peer goes */
+	uint32_t looks;                 /* calls that might have looked at one */
 	struct ucp_context *context;
+	ucs_thread_mode_t thread_mode; /* as the program has it */
 };
 
 struct ucp_ep {
 	struct ucp_worker *worker;
 	struct thole_endpoint *thole; /* the worker's */
 	uint32_t peer;                /* Thole's handle */
-	bool closed;                  /* by the program: it goes with its last send */
-	uint64_t sends;               /* under way */
+	bool closed;                  /* by the program: it goes with its last send, */
+	bool telling;                 /* and not while its error handler is called, or waits for that */
+	ucp_err_handler_t handler;    /* what to call when the peer goes, */
+	struct ucx_request *failure;  /* by this request; NULL: nothing, or it was called */
+	uint64_t sends;               /* under way, */
+	uint64_t unasked;             /* and of these, those that need no receive */
 	struct list_node node;        /* of the worker's */
 };
 

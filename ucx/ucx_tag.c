@@ -84,7 +84,8 @@ static inline void ucx_tag_request_return(struct ucx_request *request, const ucp
 
 static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoint, struct ucx_request *request,
 							   const void *buffer, size_t count, ucp_tag_t tag,
-							   ucp_datatype_t datatype, unsigned thole_flags)
+							   ucp_datatype_t datatype, unsigned thole_flags,
+							   size_t *length_p)
 {
 	const struct iovec *segments;
 	struct iovec single;
@@ -96,6 +97,8 @@ static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoi
 				    NULL);
 	if (error || request->flags & UCX_ENDED)
 		ucx_datatype_end(&request->bounce, 0, UCS_OK);
+	else
+		*length_p = ucx_datatype_total(segments, count);
 	return error;
 }
 
@@ -106,6 +109,7 @@ ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, 
 {
 	struct ucp_worker *worker = endpoint->worker;
 	ucp_datatype_t datatype = ucx_tag_datatype(param);
+	size_t length = ucx_datatype_length(datatype, count);
 	struct ucx_request *request;
 	ucs_status_ptr_t result;
 	ucs_status_t status;
@@ -115,10 +119,10 @@ ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, 
 	if (__builtin_expect(status != UCS_OK, 0))
 		return UCS_STATUS_PTR(status);
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1))
-		error = thole_send(endpoint->thole, endpoint->peer, buffer, ucx_datatype_length(datatype, count), tag,
-				   0, thole_flags | THOLE_AT_ONCE, request, NULL);
+		error = thole_send(endpoint->thole, endpoint->peer, buffer, length, tag, 0,
+				   thole_flags | THOLE_AT_ONCE, request, NULL);
 	else
-		error = ucx_tag_send_segments(endpoint, request, buffer, count, tag, datatype, thole_flags);
+		error = ucx_tag_send_segments(endpoint, request, buffer, count, tag, datatype, thole_flags, &length);
 	if (error == 1) { /* complete, and nothing said so */
 		request->status = UCS_OK;
 		request->flags |= UCX_ENDED;
@@ -139,6 +143,8 @@ ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, 
 		ucx_request_tell(request);
 		return ucx_request_shown(request);
 	}
+	if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)
+		flags |= UCX_UNASKED;
 	request->flags = ucx_tag_flags(param, flags | UCX_SEND);
 	ucx_flush_sending(request, endpoint);
 	charge_leave(&worker->charge);

@@ -17,13 +17,14 @@
 enum {
 	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
 	REQUESTS_MAX = 1 << 28, /* UCX gives programs no bound; memory ends before */
+	REQUEST_TEXT_MAX = 64,  /* bytes that ucp_request_query may write */
 };
 
 static void ucx_worker_sent(struct ucx_request *request)
 {
 	ucx_flush_sent(request);
-	if (request->endpoint->closed && !request->endpoint->sends)
-		ucx_endpoint_free(request->endpoint);
+	ucx_endpoint_failed(request->endpoint, request->status);
+	ucx_endpoint_leave(request->endpoint);
 }
 
 /* Thole's completion function; with the lock. */
@@ -33,7 +34,7 @@ static void ucx_worker_complete(void *arg, const struct thole_completion *comple
 
 	(void)arg;
 	request->info.sender_tag = completion->tag;
-	request->info.length = completion->length;
+	request->info.length = completion->message_length; /* whole, where the end of it found no room */
 	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
 	if (request->flags & UCX_STARTING) {
 		request->flags |= UCX_ENDED;
@@ -59,6 +60,8 @@ static int ucx_worker_open(struct ucp_worker *worker)
 
 	if (error)
 		ucx_error_tell("no endpoint", error);
+	else
+		thole_option_number(worker->thole, "eager_max", &worker->unasked_max);
 	return error;
 }
 
@@ -79,8 +82,9 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->context = context;
 	worker->ended_end = &worker->ended;
 	list_init(&worker->endpoints);
-	worker->charge.safe = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE &&
-			      params->thread_mode != UCS_THREAD_MODE_SINGLE;
+	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
+										       : UCS_THREAD_MODE_SINGLE;
+	worker->charge.safe = worker->thread_mode != UCS_THREAD_MODE_SINGLE;
 	worker->charge.endpoints = &worker->thole;
 	worker->charge.endpoint_count = 1;
 	caretaker_add(&worker->charge);
@@ -97,9 +101,9 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	ucx_request_tell_all(ucx_request_ended(worker));
 	counted_tell(worker->thole, ucx_log_info);
 	thole_endpoint_close(worker->thole);
-	ucx_request_drop_all(worker);
 	while ((node = list_first(&worker->endpoints)))
 		ucx_endpoint_free(container_of(node, struct ucp_ep, node));
+	ucx_request_drop_all(worker);
 	free(worker);
 }
 
@@ -124,11 +128,13 @@ void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address)
 ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_THREAD_MODE)
-		attr->thread_mode = worker->charge.safe ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;
+		attr->thread_mode = worker->thread_mode;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER)
 		attr->max_am_header = 0;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_NAME)
 		snprintf(attr->name, sizeof attr->name, "thole");
+	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING)
+		attr->max_debug_string = REQUEST_TEXT_MAX;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS)
 		return ucp_worker_get_address(worker, &attr->address, &attr->address_length);
 	return UCS_OK;
@@ -150,6 +156,8 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = charge_progress(&worker->charge, worker->thole);
+	if (__builtin_expect(!handled && worker->watched, 0))
+		ucx_endpoint_look(worker);
 	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	if (ended)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conform import CONFORM_FLAGS, LOG, assert_conformed, counters, network_flags
 from conftest import Compile, InstalledMpi, Tool
-from jobs import launch
+from jobs import HERE, launch
 from thole.base import paths
 from thole_lab.compiler import compile_mpi
 from thole_lab.testbed import Testbed
@@ -42,6 +42,27 @@ int main(int count, char **words)
 """
 
 
+# Leaves while a message of its own waits for a receive that does not come.
+UNRECEIVED = """
+#include <mpi.h>
+static char bytes[1 << 20];
+int main(int count, char **words)
+{
+	int rank, one = 1, sum;
+	MPI_Request request;
+
+	MPI_Init(&count, &words);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0) {
+		MPI_Isend(bytes, sizeof bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, &request);
+		MPI_Request_free(&request);
+	}
+	return MPI_Finalize();
+}
+"""
+
+
 @pytest.fixture(autouse=True)
 def library(build: Path) -> Path:
     place = build / "ucx" / paths.UCX
@@ -64,6 +85,27 @@ def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -
     done = launch(mpi.by("ucx"), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout, groups)
+
+
+def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
+    done = launch(mpi.by("ucx"), 2, mpi.python, HERE / "mpi_leaving.py", tmp_path, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
+
+
+def test_unreceived__is_left(mpi: InstalledMpi, tmp_path: Path) -> None:
+    """As by libfabric, and over UCX's own library."""
+    source, program = tmp_path / "unreceived.c", tmp_path / "unreceived"
+    source.write_text(UNRECEIVED)
+    compile_mpi(mpi.mpi, None, (), [source], program)
+    done = launch(mpi.by("ucx"), 2, program, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_spawn(mpi: InstalledMpi, conform: Compile) -> None:
+    done = launch(mpi.by("ucx"), 2, conform(mpi), "spawn", timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^spawn ok [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
 def test_check__counts_what_went_through_it(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:

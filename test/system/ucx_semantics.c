@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucp/api/ucp.h>
+#include <unistd.h>
 
 enum {
 	REQUEST_SIZE = 40, /* bytes of ours in each request */
@@ -70,7 +72,7 @@ static void on_send_data(void *request, ucs_status_t status, void *data)
 
 static void on_receive(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
 {
-	(void)request;
+	CHECK(ucp_request_check_status(request) == status);
 	called++;
 	called_status = status;
 	called_info = *info;
@@ -157,6 +159,7 @@ static void open_all(ucs_thread_mode_t thread_mode)
 	ucp_get_version(&major, &minor, &release);
 	CHECK(major == 1 && minor >= 9);
 	CHECK(ucp_config_read(NULL, NULL, &config) == UCS_OK);
+	CHECK(ucp_config_modify(config, "TLS", "all") == UCS_OK); /* programs end where this fails */
 	if (ours) {
 		params.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA;
 		CHECK(ucp_init(&params, config, &context) == UCS_ERR_UNSUPPORTED);
@@ -181,6 +184,15 @@ static void open_all(ucs_thread_mode_t thread_mode)
 
 		peer.address = (const ucp_address_t *)(const void *)nonsense;
 		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
+		/* One of another library's, with no byte of 0, at the end of its memory. */
+		enum { PAGE = 4096, FOREIGN = 60 };
+		char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(pages != MAP_FAILED && mprotect(pages + PAGE, PAGE, PROT_NONE) == 0);
+		memset(pages, 'x', PAGE);
+		peer.address = (const ucp_address_t *)(void *)(pages + PAGE - FOREIGN);
+		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
+		munmap(pages, 2 * PAGE);
 	}
 }
 
@@ -197,6 +209,31 @@ static void close_all(void)
 	ucp_cleanup(context);
 	CHECK(made > 0 && (gone == made || !ours));
 	made = gone = 0;
+}
+
+/* What is asked for is said, as programs for UCX's own read it. */
+static void test_attributes(ucs_thread_mode_t thread_mode)
+{
+	ucp_worker_attr_t worker = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE |
+						  UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING};
+	char text[64];
+	ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_INFO_STRING |
+						 UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE |
+						 UCP_REQUEST_ATTR_FIELD_STATUS | UCP_REQUEST_ATTR_FIELD_MEM_TYPE,
+				   .debug_string = text,
+				   .debug_string_size = sizeof text,
+				   .mem_type = UCS_MEMORY_TYPE_LAST};
+	int in;
+	ucs_status_ptr_t request = post(&in, sizeof in, 60, FULL);
+
+	CHECK(ucp_worker_query(workers[0], &worker) == UCS_OK);
+	CHECK(worker.thread_mode == thread_mode && worker.max_debug_string > 0 && worker.max_debug_string < 4096);
+	memset(text, MARK, sizeof text);
+	CHECK(ucp_request_query(request, &attr) == UCS_OK);
+	CHECK(attr.status == UCS_INPROGRESS && attr.mem_type == UCS_MEMORY_TYPE_HOST);
+	CHECK(text[0] && memchr(text, 0, sizeof text));
+	ucp_request_cancel(workers[1], request);
+	CHECK(finish(request) == UCS_ERR_CANCELED);
 }
 
 /* ---- Messages ------------------------------------------------------------------------------------------ */
@@ -274,6 +311,7 @@ static void test_truncation(void)
 		ucs_status_ptr_t receive = NULL;
 
 		memset(in, MARK, sizeof in);
+		memset(&called_info, 0, sizeof called_info);
 		fill(out, sizeof out, 1);
 		if (!early)
 			receive = post(in, 16, 8, FULL);
@@ -283,6 +321,7 @@ static void test_truncation(void)
 			receive = post(in, 16, 8, FULL);
 		}
 		CHECK(finish(receive) == UCS_ERR_MESSAGE_TRUNCATED);
+		CHECK(called_info.length == sizeof out && called_info.sender_tag == 8); /* what would have been there */
 		for (size_t i = 16; i < sizeof in; i++)
 			CHECK(in[i] == MARK);
 	}
@@ -369,6 +408,58 @@ static void test_own_memory(void)
 	free(memory);
 	free(in);
 	free(out);
+}
+
+static struct {
+	void *request;
+	int in, left; /* receives that a callback is still to begin */
+} chain;
+
+/* A request has ended when its callback is called, and its memory is free for the next. */
+static void on_receive_next(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK,
+				     .request = chain.request, .cb.recv = on_receive_next};
+
+	(void)info;
+	(void)data;
+	called++;
+	CHECK(request == chain.request && status == UCS_OK);
+	CHECK(ucp_request_is_completed(request) && ucp_request_check_status(request) == UCS_OK);
+	if (chain.left-- > 0)
+		CHECK(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(workers[1], &chain.in, sizeof chain.in, 44, FULL, &param)));
+}
+
+static void test_next_in_callback(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+	unsigned char *memory;
+	int out;
+
+	CHECK(ucp_context_query(context, &attr) == UCS_OK);
+	memory = calloc(1, attr.request_size + 64);
+	chain.request = memory + attr.request_size;
+	chain.left = 3;
+	called = 0;
+	CHECK(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(workers[1], &chain.in, sizeof chain.in, 44, FULL,
+					      &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST |
+										     UCP_OP_ATTR_FIELD_CALLBACK,
+								     .request = chain.request,
+								     .cb.recv = on_receive_next})));
+	for (out = 1; out <= 4; out++) {
+		settle();
+		CHECK(!ucp_request_is_completed(chain.request) && called == out - 1);
+		CHECK(finish(ucp_tag_send_nbx(there, &out, sizeof out, 44, &none)) == UCS_OK);
+		for (int i = 0; called < out; i++) {
+			CHECK(i < PATIENCE);
+			progress();
+		}
+		CHECK(chain.in == out);
+	}
+	settle();
+	CHECK(called == 4 && ucp_request_is_completed(chain.request));
+	free(memory);
 }
 
 static void test_synchronous(void)
@@ -543,6 +634,187 @@ static void test_flush(void)
 	free(in);
 }
 
+/* A flush is for what needs no receive. What waits for one does not keep it, nor a worker's, nor the closing of its
+ * endpoint: the peer may post the receive only after it has heard of the flush. */
+static void test_flush_beside(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	unsigned char *out = malloc(LARGE), *in = malloc(LARGE);
+	ucp_address_t *address;
+	size_t length;
+	ucp_ep_h other;
+
+	CHECK(ucp_worker_get_address(workers[1], &address, &length) == UCS_OK);
+	CHECK(ucp_ep_create(workers[0],
+			    &(ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = address},
+			    &other) == UCS_OK);
+	ucp_worker_release_address(workers[1], address);
+	fill(out, LARGE, 9);
+	CHECK(finish(ucp_tag_send_nbx(other, out, 1, 41, &none)) == UCS_OK);
+	CHECK(finish(post(in, 1, 41, FULL)) == UCS_OK);
+	for (int waiting = 0; waiting < 2; waiting++) {
+		ucs_status_ptr_t send = waiting ? ucp_tag_send_sync_nbx(other, out, 8, 42, &none)
+						: ucp_tag_send_nbx(other, out, LARGE, 42, &none);
+
+		CHECK(UCS_PTR_IS_PTR(send));
+		CHECK(finish(ucp_ep_flush_nbx(other, &none)) == UCS_OK);
+		CHECK(finish(ucp_worker_flush_nbx(workers[0], &none)) == UCS_OK);
+		CHECK(ucp_ep_flush(other) == UCS_OK);
+		CHECK(ucp_request_check_status(send) == UCS_INPROGRESS);
+		if (waiting)
+			CHECK(finish(ucp_ep_close_nbx(other, &none)) == UCS_OK);
+		CHECK(finish(post(in, LARGE, 42, FULL)) == UCS_OK && memcmp(in, out, waiting ? 8 : LARGE) == 0);
+		CHECK(finish(send) == UCS_OK);
+	}
+	free(out);
+	free(in);
+}
+
+/* What needs but room at a peer that does not look is waited for, and no receive. */
+static void test_flush_of_many(void)
+{
+	enum { EACH = 8192, MOST = 4000 };
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static ucs_status_ptr_t sends[MOST + 1];
+	static unsigned char out[EACH], in[EACH];
+	ucs_status_ptr_t flush, all;
+	int count = 0;
+
+	fill(out, EACH, 11);
+	do {
+		CHECK(count < MOST);
+		sends[count++] = ucp_tag_send_nbx(there, out, EACH, 43, &none);
+	} while (!sends[count - 1]);
+	flush = ucp_ep_flush_nbx(there, &none);
+	all = ucp_worker_flush_nbx(workers[0], &none);
+	CHECK((UCS_PTR_IS_PTR(flush) && UCS_PTR_IS_PTR(all)) || !ours);
+	sends[count++] = ucp_tag_send_nbx(there, out, EACH, 43, &none);
+	for (int i = 0; i < 2000; i++)
+		ucp_worker_progress(workers[0]);
+	CHECK(!flush || ucp_request_check_status(flush) == UCS_INPROGRESS);
+	CHECK(finish(flush) == UCS_OK && finish(all) == UCS_OK);
+	for (int i = 0; i < count; i++)
+		CHECK(finish(post(in, EACH, 43, FULL)) == UCS_OK && finish(sends[i]) == UCS_OK);
+}
+
+/* ---- Peers that go ----------------------------------------------------------------------------------------- */
+
+static struct {
+	int calls, calls_before; /* of the error handler; and of callbacks before its first */
+	ucp_ep_h endpoint;
+	void *data;
+	bool closes; /* it closes the endpoint, as it may */
+} failure;
+
+static void on_failure(void *data, ucp_ep_h endpoint, ucs_status_t status)
+{
+	CHECK(status != UCS_OK);
+	if (failure.calls++ == 0)
+		failure.calls_before = called;
+	failure.endpoint = endpoint;
+	failure.data = data;
+	if (failure.closes)
+		ucp_ep_close_nbx(endpoint, &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+								  .flags = UCP_EP_CLOSE_FLAG_FORCE});
+}
+
+/* A worker that has heard of us, and an endpoint to it, or (closed) none any more; then the worker goes. */
+static ucp_ep_h peer_gone(ucp_err_handling_mode_t mode, bool closed, ucs_status_ptr_t *send_p)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static int in, out, mark;
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send_data};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+					      UCP_EP_PARAM_FIELD_USER_DATA,
+				.err_mode = mode, .err_handler = {.cb = on_failure}, .user_data = &mark};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucs_status_ptr_t receive, send;
+	ucp_worker_h worker;
+	ucp_address_t *address;
+	size_t length;
+	ucp_ep_h endpoint;
+
+	CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+	CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+	peer.address = address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	ucp_worker_release_address(worker, address);
+	receive = ucp_tag_recv_nbx(worker, &in, sizeof in, 50, FULL, &none);
+	send = ucp_tag_send_nbx(endpoint, &out, sizeof out, 50, &none);
+	for (int i = 0; UCS_PTR_IS_PTR(receive) && ucp_request_check_status(receive) == UCS_INPROGRESS; i++) {
+		CHECK(i < PATIENCE);
+		ucp_worker_progress(worker);
+		progress();
+	}
+	if (UCS_PTR_IS_PTR(receive))
+		ucp_request_free(receive);
+	CHECK(finish(send) == UCS_OK);
+	called = 0;
+	memset(&failure, 0, sizeof failure);
+	if (send_p) {
+		*send_p = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 51, &param);
+		CHECK(UCS_PTR_IS_PTR(*send_p));
+	}
+	if (closed)
+		CHECK(finish(ucp_ep_close_nbx(endpoint, &none)) == UCS_OK);
+	ucp_worker_destroy(worker);
+	return endpoint;
+}
+
+static void close_now(ucp_ep_h endpoint)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+	CHECK(finish(ucp_ep_close_nbx(endpoint, &param)) == UCS_OK);
+}
+
+/* The error handler of an endpoint is called once, also where nothing is under way, and by us before the callbacks of
+ * what fails. It may close the endpoint. */
+static void test_failure(void)
+{
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+
+	for (int busy = 0; busy < 2; busy++) {
+		for (int closes = 0; closes < 2; closes++) {
+			endpoint = peer_gone(UCP_ERR_HANDLING_MODE_PEER, false, busy ? &send : NULL);
+			failure.closes = closes;
+			for (int i = 0; failure.calls == 0 || (busy && called == 0); i++) {
+				CHECK(i < PATIENCE);
+				progress();
+			}
+			CHECK(failure.endpoint == endpoint && failure.data);
+			CHECK(failure.calls_before == 0 || !ours);
+			if (busy)
+				CHECK(finish(send) != UCS_OK && called == 1);
+			settle();
+			if (!closes)
+				close_now(endpoint);
+			settle();
+			CHECK(failure.calls == 1);
+		}
+	}
+}
+
+/* It is not called of one that did not ask for it, nor of one that is closed. */
+static void test_failure_untold(void)
+{
+	ucs_status_ptr_t send;
+
+	for (int closed = 0; closed < 2; closed++) {
+		ucp_ep_h endpoint = peer_gone(closed ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE, closed,
+					      &send);
+
+		CHECK(finish(send) != UCS_OK && called == 1);
+		for (int i = 0; i < 10; i++)
+			settle();
+		CHECK(failure.calls == 0);
+		if (!closed)
+			close_now(endpoint);
+	}
+}
+
 /* ---- Datatypes ------------------------------------------------------------------------------------------- */
 
 /* Every second byte of a buffer. */
@@ -663,6 +935,36 @@ static void test_scattered(void)
 	CHECK(memcmp(in + 10, out, 30) == 0 && memcmp(in + 40, out + 40, 60) == 0);
 }
 
+/* More pieces than any kernel takes at once, of uneven lengths. */
+static void test_scattered_widely(void)
+{
+	enum { PIECES = 3000, BYTES = PIECES * 4 };
+	static ucp_dt_iov_t from[PIECES], to[PIECES];
+	static unsigned char in[BYTES], out[BYTES];
+
+	for (size_t i = 0; i < PIECES; i++) {
+		from[i] = (ucp_dt_iov_t){out + 4 * i, i % 4};
+		to[PIECES - 1 - i] = (ucp_dt_iov_t){in + 4 * i, (PIECES - 1 - i) % 4};
+	}
+	fill(out, BYTES, 6);
+	for (int early = 0; early < 2; early++) {
+		ucs_status_ptr_t send = NULL, receive;
+
+		memset(in, 0, BYTES);
+		if (early) {
+			send = ucp_tag_send_nb(there, from, PIECES, ucp_dt_make_iov(), 20, on_send);
+			settle();
+		}
+		receive = ucp_tag_recv_nb(workers[1], to, PIECES, ucp_dt_make_iov(), 20, FULL, on_receive);
+		if (!early)
+			send = ucp_tag_send_nb(there, from, PIECES, ucp_dt_make_iov(), 20, on_send);
+		CHECK(finish(send) == UCS_OK && finish(receive) == UCS_OK);
+		CHECK(called_info.length == PIECES / 4 * 6);
+		for (size_t i = 0; i < PIECES; i++)
+			CHECK(memcmp(to[i].buffer, from[i].buffer, from[i].length) == 0);
+	}
+}
+
 /* ---- Threads --------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 2000 };
@@ -672,6 +974,24 @@ static void thread_callback(void *request, ucs_status_t status, ucp_tag_recv_inf
 	(void)request;
 	(void)status;
 	(void)info;
+}
+
+static void thread_called(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	(void)request;
+	(void)info;
+	CHECK(status == UCS_OK);
+	usleep(100); /* the others look meanwhile */
+	__atomic_store_n((int *)data, 1, __ATOMIC_RELEASE);
+}
+
+/* Who has heard of a request's end by its callback, in whatever thread, may ask how it ended, and give it back. */
+static void thread_wait_called(ucs_status_ptr_t request, const int *told)
+{
+	while (!__atomic_load_n(told, __ATOMIC_ACQUIRE))
+		progress();
+	CHECK(ucp_request_check_status(request) == UCS_OK);
+	ucp_request_free(request);
 }
 
 static void thread_wait(ucs_status_ptr_t request)
@@ -686,15 +1006,28 @@ static void *thread_run(void *arg)
 {
 	ucp_tag_t tag = 1000 + (ucp_tag_t)(uintptr_t)arg;
 	ucp_request_param_t param = {.op_attr_mask = 0};
+	ucp_request_param_t calls = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				     .cb.recv = thread_called};
 
 	for (int i = 0; i < ROUNDS; i++) {
-		int in = -1, out = i;
+		int in = -1, out = i, told = 0;
 		ucs_status_ptr_t receive = ucp_tag_recv_nb(workers[1], &in, sizeof in, ucp_dt_make_contig(1), tag, FULL,
 							   thread_callback);
 
 		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
 		thread_wait(receive);
 		CHECK(in == i);
+		calls.user_data = &told;
+		receive = ucp_tag_recv_nbx(workers[1], &in, sizeof in, tag, FULL, &calls);
+		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
+		thread_wait_called(receive, &told);
+		CHECK(in == i);
+		/* Who has seen that it has ended, and given it back, knows that its callback is over. */
+		told = 0;
+		receive = ucp_tag_recv_nbx(workers[1], &in, sizeof in, tag, FULL, &calls);
+		thread_wait(ucp_tag_send_nbx(there, &out, sizeof out, tag, &param));
+		thread_wait(receive);
+		CHECK(__atomic_load_n(&told, __ATOMIC_ACQUIRE) == 1);
 	}
 	return NULL;
 }
@@ -713,12 +1046,14 @@ static void test_threads(void)
 static void test_all(ucs_thread_mode_t thread_mode)
 {
 	open_all(thread_mode);
+	test_attributes(thread_mode);
 	test_sizes();
 	test_itself();
 	test_matching();
 	test_truncation();
 	test_immediate();
 	test_own_memory();
+	test_next_in_callback();
 	test_synchronous();
 	test_probe();
 	test_cancel();
@@ -726,8 +1061,14 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_refused();
 	test_many();
 	test_flush();
+	test_flush_beside();
+	test_flush_of_many();
+	test_failure();
+	if (ours)
+		test_failure_untold(); /* there UCX's own waits for ever */
 	test_generic();
 	test_scattered();
+	test_scattered_widely();
 	if (thread_mode == UCS_THREAD_MODE_MULTI)
 		test_threads();
 	close_all();
@@ -737,6 +1078,7 @@ int main(int count, char **words)
 {
 	ours = count < 2 || strcmp(words[1], "foreign");
 	test_all(UCS_THREAD_MODE_MULTI);
+	test_all(UCS_THREAD_MODE_SERIALIZED);
 	test_all(UCS_THREAD_MODE_SINGLE);
 	puts("ok");
 	return 0;
