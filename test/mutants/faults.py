@@ -4180,6 +4180,12 @@ FAULTS = [
         "whole > WORD_RECORD_MAX",
     ),
     Fault(
+        "a signal ends the allocation of shared memory",
+        LIMITS,
+        "sigfillset(&all);",
+        "sigemptyset(&all);",
+    ),
+    Fault(
         "memory of a peer may be of huge pages",
         "src/transport/shm/segment.c",
         "system.f_type == TMPFS_MAGIC",
