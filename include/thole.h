@@ -170,6 +170,12 @@ THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct
  * Always succeeds; NULL is ignored. */
 THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
 
+/* A step towards closing, for who has several endpoints: their peers may be each other, or wait for one of them, and
+ * while thole_endpoint_close waits the others stand still. Progresses, and asks peers to say at once what they have.
+ * Returns 1 when thole_endpoint_close has nothing more to wait for: what was reported complete has reached its peers,
+ * or the option close_timeout is over since the first call. Else 0: make progress with the others, and call again. */
+THOLE_API int thole_drain(struct thole_endpoint *endpoint);
+
 /* The endpoint's own address. Thread-safe. */
 THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_address *address_p);
 

@@ -4180,6 +4180,18 @@ FAULTS = [
         "whole > WORD_RECORD_MAX",
     ),
     Fault(
+        "who drains an endpoint waits for longer than closing it takes",
+        "src/endpoint/endpoint.c",
+        "now_ns - whole->draining_ns >= endpoint->base.options.close_timeout",
+        "now_ns - whole->draining_ns > UINT64_MAX / 2",
+    ),
+    Fault(
+        "endpoints of a domain wait while another one is closed",
+        "provider/prov_ep.c",
+        "thole_poll(domain->charge.endpoints[slot], NULL, 0);",
+        "continue;",
+    ),
+    Fault(
         "a signal ends the allocation of shared memory",
         LIMITS,
         "sigfillset(&all);",

@@ -1005,6 +1005,32 @@ static void test_siblings(void)
 	pair_shut(&pair);
 }
 
+/* An endpoint is closed while what it has sent waits for others of its domain, here and there: these take it
+ * meanwhile. */
+static void test_siblings_closing(void)
+{
+	enum { MESSAGES = 1000 };
+	struct pair_attr attr = {.cq_flags = 0};
+	struct fid_ep *second;
+	unsigned out = 0;
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	CHECK_EQUAL(fi_endpoint(pair.domain, pair.info, &second, NULL), 0);
+	CHECK_EQUAL(fi_ep_bind(second, &pair.av->fid, 0), 0);
+	CHECK_EQUAL(fi_ep_bind(second, &pair.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	CHECK_EQUAL(fi_enable(second), 0);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		CHECK_EQUAL(fi_trecv(pair.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, i % 2, 0, contexts), 0);
+	pair_barrier(&pair);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		CHECK_EQUAL(fi_tinject(second, &out, 0, i % 2 ? pair.other : pair.self, i % 2), 0);
+	CHECK_EQUAL(fi_close(&second->fid), 0);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		pair_take(&pair, contexts);
+	pair_shut(&pair);
+}
+
 /* More completions than any queue was asked to hold. */
 static void test_overflow(void)
 {
@@ -1057,6 +1083,7 @@ static const struct {
 	{"automatic", test_automatic},
 	{"names", test_names},
 	{"siblings", test_siblings},
+	{"siblings_closing", test_siblings_closing},
 	{"overflow", test_overflow},
 };
 

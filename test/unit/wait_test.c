@@ -212,6 +212,30 @@ static void yields__once_in_a_hundred(void **state)
 	pair_close(&pair);
 }
 
+/* Who is to be closed waits for its peers, and for no longer than closing does. */
+static void drain__until_all_has_arrived(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *const options[] = {"network=off", i ? "close_timeout=0" : "close_timeout=3600s", NULL};
+		struct pair pair;
+		uint8_t byte = 0;
+
+		pair_open(&pair, options);
+		assert_int_equal(thole_drain(pair.a), 1);
+		for (int k = 0; k < 1000; k++) /* more than a ring holds */
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		for (int k = 0; k < 100; k++)
+			assert_int_equal(thole_drain(pair.a), i); /* b has read nothing */
+		for (int k = 0; k < 10000 && !i; k++)
+			if (!thole_drain(pair.a))
+				thole_progress(pair.b);
+		assert_int_equal(thole_drain(pair.a), 1);
+		assert_int_equal(thole_tend(pair.a), i);
+		pair_close(&pair);
+	}
+}
+
 /* What was reported complete and waits for room at its peer is what there is to see to, and nothing else. */
 static void tend__what_was_sent(void **state)
 {
@@ -517,6 +541,7 @@ int main(void)
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
+		cmocka_unit_test(drain__until_all_has_arrived),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 		cmocka_unit_test(tend__what_moves_by_itself),
