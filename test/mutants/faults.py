@@ -4180,6 +4180,12 @@ FAULTS = [
         "whole > WORD_RECORD_MAX",
     ),
     Fault(
+        "a thread that is cancelled in a wait leaves the lock taken",
+        "src/base/thread.h",
+        "pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);",
+        "pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);",
+    ),
+    Fault(
         "who drains an endpoint waits for longer than closing it takes",
         "src/endpoint/endpoint.c",
         "now_ns - whole->draining_ns >= endpoint->base.options.close_timeout",

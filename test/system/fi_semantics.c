@@ -821,6 +821,45 @@ static void test_threads(void)
 	pair_shut(&pair);
 }
 
+static void *cancelled_in_a_read(void *arg)
+{
+	struct fi_cq_tagged_entry entry;
+	struct pair *pair = arg;
+
+	pthread_cancel(pthread_self());
+	fi_cq_sread(pair->cq, &entry, 1, NULL, -1);
+	return NULL;
+}
+
+static void *cancelled_in_a_count(void *arg)
+{
+	struct pair *pair = arg;
+
+	pthread_cancel(pthread_self());
+	fi_cntr_wait(pair->received, 1, -1);
+	return NULL;
+}
+
+/* A thread that is cancelled while it waits leaves what others need. */
+static void test_cancelled_threads(void)
+{
+	struct pair_attr attr = {.wait_obj = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .counters = true};
+	void *(*const runs[])(void *) = {cancelled_in_a_read, cancelled_in_a_count};
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread;
+		void *result;
+
+		CHECK_EQUAL(pthread_create(&thread, NULL, runs[i], &pair), 0);
+		CHECK_EQUAL(pthread_join(thread, &result), 0);
+		CHECK(result == PTHREAD_CANCELED);
+		pair_expect_nothing(&pair);
+	}
+	pair_shut(&pair);
+}
+
 /* With automatic progress a peer's write is applied while this process calls nothing. */
 static void test_automatic(void)
 {
@@ -1080,6 +1119,7 @@ static const struct {
 	{"sleep", test_sleep},
 	{"sleep-beside", test_sleep_beside},
 	{"threads", test_threads},
+	{"cancelled_threads", test_cancelled_threads},
 	{"automatic", test_automatic},
 	{"names", test_names},
 	{"siblings", test_siblings},
