@@ -4198,6 +4198,12 @@ FAULTS = [
         "continue;",
     ),
     Fault(
+        "MX endpoints of a process wait while another one is closed",
+        "mx/mx_open.c",
+        "mxi_endpoint_each(mxi_open_poll, NULL);",
+        "continue;",
+    ),
+    Fault(
         "a signal ends the allocation of shared memory",
         LIMITS,
         "sigfillset(&all);",
