@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread: how threads of our own are started in somebody else's program, and how those of the program that wait here can
- * be cancelled.
+ * thread: how threads of our own are started in somebody else's program, and how those of the program that wait here
+ * can be cancelled.
  *
  * Functions of the C library that are points of cancellation are called with locks held, which would be taken for ever
  * from then on. So who waits with a lock is kept, but for places where it holds none.

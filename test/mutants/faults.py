@@ -2245,7 +2245,7 @@ FAULTS = [
     Fault(
         "a peer's page may have holes",
         "src/transport/shm/life.c",
-        " || fallocate(fd, 0, 0, LIFE_SIZE) != 0)",
+        " || limits_allocate(fd, 0, LIFE_SIZE) != 0)",
         ")",
     ),
     Fault(
