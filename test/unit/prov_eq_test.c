@@ -67,8 +67,10 @@ static void *cancelled(void *arg)
 	uint32_t number;
 
 	pthread_cancel(pthread_self());
-	for (;;)
+	do
 		*(ssize_t *)arg = fi_eq_sread(fid, &number, NULL, 0, -1, 0);
+	while (*(ssize_t *)arg == 0);
+	return NULL;
 }
 
 /* A thread that is cancelled while it waits leaves the lock, and has taken an event or not. */
