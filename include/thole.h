@@ -24,8 +24,9 @@
  *    progress_thread is on. thole_tend is for those who make none for long.
  *  - Threads: an endpoint opened with THOLE_THREAD_SINGLE is used by one thread at a time; with
  *    THOLE_THREAD_SAFE any thread may call anything, except that thole_endpoint_close is the last
- *    call. Different endpoints are independent. After fork() a child must not use the parent's
- *    endpoints; it has no copies of their sockets.
+ *    call. Different endpoints are independent. thole_wait, thole_wait_any and thole_sleep are points of cancellation
+ *    (pthread_cancel); a thread that may be inside another call must not be cancelled. After fork() a child must
+ *    not use the parent's endpoints; it has no copies of their sockets.
  *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It
  *    sleeps until a peer asks whether the process lives, and moves no messages. Peers must have the same job key to
  *    connect (option job_key).
@@ -169,6 +170,12 @@ THOLE_API int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct
  * it out; where the kernel is copying for it, until that ends or the peer's process does.
  * Always succeeds; NULL is ignored. */
 THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
+
+/* A step towards closing, for who has several endpoints: their peers may be each other, or wait for one of them, and
+ * while thole_endpoint_close waits the others stand still. Progresses, and asks peers to say at once what they have.
+ * Returns 1 when thole_endpoint_close has nothing more to wait for: what was reported complete has reached its peers,
+ * or the option close_timeout is over since the first call. Else 0: make progress with the others, and call again. */
+THOLE_API int thole_drain(struct thole_endpoint *endpoint);
 
 /* The endpoint's own address. Thread-safe. */
 THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, struct thole_address *address_p);

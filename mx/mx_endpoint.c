@@ -79,6 +79,20 @@ static void mxi_endpoint_seize_list(void)
 	pthread_mutex_timedlock(&endpoints_mutex, &until);
 }
 
+/* A step of draining all that is seized, which may be waiting for each other. Whether that is over. */
+static bool mxi_endpoint_drain_step(void)
+{
+	bool over = true;
+
+	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
+		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
+
+		if (endpoint->seized && !thole_drain(endpoint->thole))
+			over = false;
+	}
+	return over;
+}
+
 /* Programs of MX end without closing, and what they were told is sent has to arrive. Whoever still
  * calls, and whoever opens or closes, stays in that call until the process is gone. */
 __attribute__((destructor)) static void mxi_endpoint_drain(void)
@@ -87,7 +101,14 @@ __attribute__((destructor)) static void mxi_endpoint_drain(void)
 	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
 		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
 
-		if (mxi_endpoint_seize(endpoint))
+		endpoint->seized = mxi_endpoint_seize(endpoint);
+	}
+	while (!mxi_endpoint_drain_step())
+		continue;
+	for (struct list_node *node = list_first(&endpoints); node; node = list_next(&endpoints, node)) {
+		struct mx_endpoint *endpoint = container_of(node, struct mx_endpoint, node);
+
+		if (endpoint->seized)
 			thole_endpoint_close(endpoint->thole);
 	}
 }

@@ -32,6 +32,7 @@ enum {
 
 struct mx_endpoint {
 	struct lock lock;                  /* of all that follows */
+	bool seized;                       /* the process exits, and has taken the lock for good */
 	bool in_handler;                   /* the program's handler runs: no progress */
 	bool disabled;                     /* the program has switched progress off */
 	struct thole_endpoint *thole;      /* opened for a single thread: `lock` is around it */

@@ -185,6 +185,24 @@ static mx_return_t mxi_open_publish(struct mx_endpoint *endpoint)
 	return endpoint->self ? mxi_directory_publish(entry) : MX_NO_RESOURCES;
 }
 
+static void mxi_open_poll(struct mx_endpoint *endpoint, void *arg)
+{
+	(void)arg;
+	if (!lock_try(&endpoint->lock))
+		return; /* somebody is looking */
+	if (!endpoint->in_handler && !endpoint->disabled)
+		thole_poll(endpoint->thole, NULL, 0);
+	lock_leave(&endpoint->lock);
+}
+
+/* What was sent has to arrive. Where it goes may be another endpoint of this process, or one that waits for such a one:
+ * so these have their turns. */
+static void mxi_open_drain(struct mx_endpoint *endpoint)
+{
+	while (endpoint->thole && !thole_drain(endpoint->thole))
+		mxi_endpoint_each(mxi_open_poll, NULL);
+}
+
 static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 {
 	struct list_node *node;
@@ -196,6 +214,7 @@ static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 			mxi_connecting_answers(endpoint);
 	}
 	mxi_directory_retire(&endpoint->entry);
+	mxi_open_drain(endpoint);
 	/* before the place is free: who takes it wants MXoE's number of it, too */
 	thole_endpoint_close(endpoint->thole);
 	mxi_directory_withdraw(&endpoint->entry);

@@ -2,6 +2,7 @@
 #include "mx_wait.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "mx_error.h"
 #include "mx_progress.h"
 #include "mx_sleep.h"
@@ -11,7 +12,7 @@ enum {
 	SPIN_NS = 50000, /* before sleeping; about what waking up costs */
 };
 
-bool mxi_wait(struct mx_endpoint *endpoint, mxi_wait_fn *done, void *arg, uint32_t timeout_ms)
+static bool mxi_wait_turns(struct mx_endpoint *endpoint, mxi_wait_fn *done, void *arg, uint32_t timeout_ms)
 {
 	uint64_t start_ns = 0, deadline_ns = UINT64_MAX;
 	uint32_t wakeups = endpoint->wakeups;
@@ -43,6 +44,16 @@ bool mxi_wait(struct mx_endpoint *endpoint, mxi_wait_fn *done, void *arg, uint32
 		if (now_ns - start_ns >= SPIN_NS && endpoint->events == events)
 			mxi_sleep(endpoint, now_ns, deadline_ns);
 	}
+}
+
+/* No thread is cancelled in it: it would leave the lock behind, or its place at the descriptors. */
+bool mxi_wait(struct mx_endpoint *endpoint, mxi_wait_fn *done, void *arg, uint32_t timeout_ms)
+{
+	int cancellable = thread_keep();
+	bool is_done = mxi_wait_turns(endpoint, done, arg, timeout_ms);
+
+	thread_release(cancellable);
+	return is_done;
 }
 
 mx_return_t mx_wakeup(mx_endpoint_t endpoint)

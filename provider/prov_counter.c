@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/thread.h"
 #include "prov_stub.h"
 
 enum { SPIN_NS = 50000 }; /* before sleeping; about what waking up costs */
@@ -90,7 +91,8 @@ static int prov_counter_seterr(struct fid_cntr *fid, uint64_t value)
 	return 0;
 }
 
-static int prov_counter_sleep(struct prov_counter *counter, int timeout_ms, uint64_t seen, uint64_t errors)
+static int prov_counter_sleep(struct prov_counter *counter, int timeout_ms, uint64_t seen, uint64_t errors,
+			      int cancellable)
 {
 	int error;
 
@@ -101,18 +103,17 @@ static int prov_counter_sleep(struct prov_counter *counter, int timeout_ms, uint
 	prov_domain_unlock(counter->domain);
 	if (error)
 		return error == -FI_EAGAIN ? 0 : error;
-	return prov_watch_sleep(&counter->watch, timeout_ms);
+	return prov_watch_sleep(&counter->watch, timeout_ms, cancellable);
 }
 
-static int prov_counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+static int prov_counter_await(struct prov_counter *counter, uint64_t threshold, int timeout, int cancellable)
 {
-	struct prov_counter *counter = prov_counter_of(fid);
 	uint64_t errors = load_relaxed(&counter->errors);
 	uint64_t start = clock_now_ns();
 	uint64_t limit = timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000;
 
 	for (;;) {
-		uint64_t seen = prov_counter_read(fid);
+		uint64_t seen = prov_counter_read(&counter->fid);
 		uint64_t spent = clock_now_ns() - start;
 
 		if (seen >= threshold)
@@ -121,11 +122,22 @@ static int prov_counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeo
 			return -FI_EAVAIL;
 		if (spent >= limit)
 			return -FI_ETIMEDOUT;
+		thread_test(cancellable);
 		if (spent < SPIN_NS || counter->wait_obj == FI_WAIT_YIELD)
 			continue;
-		if (prov_counter_sleep(counter, timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1, seen, errors))
+		if (prov_counter_sleep(counter, timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1, seen, errors,
+				       cancellable))
 			return -FI_EIO;
 	}
+}
+
+static int prov_counter_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	int cancellable = thread_keep();
+	int error = prov_counter_await(prov_counter_of(fid), threshold, timeout, cancellable);
+
+	thread_release(cancellable);
+	return error;
 }
 
 /* Whether it has counted what the program has not read. Who does not ask for errors is told once of each. */

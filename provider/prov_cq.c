@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "prov_core.h"
 #include "prov_error.h"
 #include "prov_stub.h"
@@ -187,27 +188,23 @@ static int prov_cq_arm(struct prov_cq *cq)
 	return error;
 }
 
-static int prov_cq_sleep(struct prov_cq *cq, int timeout_ms)
+static int prov_cq_sleep(struct prov_cq *cq, int timeout_ms, int cancellable)
 {
 	int error = prov_cq_arm(cq);
 
 	if (error)
 		return error == -FI_EAGAIN ? 0 : error;
-	return prov_watch_sleep(&cq->watch, timeout_ms);
+	return prov_watch_sleep(&cq->watch, timeout_ms, cancellable);
 }
 
-static ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count, fi_addr_t *sources,
-				 const void *condition, int timeout)
+static ssize_t prov_cq_wait(struct prov_cq *cq, void *buffer, size_t count, fi_addr_t *sources, int timeout,
+			    int cancellable)
 {
-	struct prov_cq *cq = prov_cq_of(fid);
 	uint64_t start = clock_now_ns();
 	uint64_t limit = timeout < 0 ? UINT64_MAX : (uint64_t)timeout * 1000000;
 
-	(void)condition; /* a threshold is only a hint */
-	if (cq->wait_obj == FI_WAIT_NONE)
-		return -FI_EOPNOTSUPP;
 	for (;;) {
-		ssize_t taken = prov_cq_readfrom(fid, buffer, count, sources);
+		ssize_t taken = prov_cq_readfrom(&cq->fid, buffer, count, sources);
 		uint64_t spent = clock_now_ns() - start;
 		int left = timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1;
 
@@ -215,11 +212,28 @@ static ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count,
 			return taken;
 		if (prov_cq_signaled(cq) || spent >= limit)
 			return -FI_EAGAIN;
+		thread_test(cancellable);
 		if (spent < SPIN_NS || cq->wait_obj == FI_WAIT_YIELD)
 			continue;
-		if (prov_cq_sleep(cq, left))
+		if (prov_cq_sleep(cq, left, cancellable))
 			return -FI_EIO;
 	}
+}
+
+static ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buffer, size_t count, fi_addr_t *sources,
+				 const void *condition, int timeout)
+{
+	struct prov_cq *cq = prov_cq_of(fid);
+	int cancellable;
+	ssize_t taken;
+
+	(void)condition; /* a threshold is only a hint */
+	if (cq->wait_obj == FI_WAIT_NONE)
+		return -FI_EOPNOTSUPP;
+	cancellable = thread_keep();
+	taken = prov_cq_wait(cq, buffer, count, sources, timeout, cancellable);
+	thread_release(cancellable);
+	return taken;
 }
 
 static ssize_t prov_cq_sread(struct fid_cq *fid, void *buffer, size_t count, const void *condition, int timeout)

@@ -82,6 +82,21 @@ static void prov_ep_counted(const char *line)
 	PROV_INFO(FI_LOG_EP_CTRL, "%s", line);
 }
 
+/* What was sent has to arrive. Where it goes may be another endpoint of this domain, or one that waits for such a one:
+ * so these have their turn, and so have other threads. With the lock. */
+static void prov_ep_drain(struct prov_endpoint *endpoint)
+{
+	struct prov_domain *domain = endpoint->domain;
+
+	while (!thole_drain(endpoint->thole)) {
+		for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++)
+			if (domain->charge.endpoints[slot])
+				thole_poll(domain->charge.endpoints[slot], NULL, 0);
+		prov_domain_unlock(domain);
+		prov_domain_lock(domain);
+	}
+}
+
 static int prov_ep_close(struct fid *fid)
 {
 	struct prov_endpoint *endpoint = container_of(fid, struct prov_endpoint, fid.fid);
@@ -89,8 +104,9 @@ static int prov_ep_close(struct fid *fid)
 
 	prov_domain_lock(domain);
 	prov_watch_forget(domain, endpoint->thole);
-	prov_ep_slot_leave(endpoint);
 	prov_binding_leave(endpoint);
+	prov_ep_drain(endpoint);
+	prov_ep_slot_leave(endpoint);
 	counted_tell(endpoint->thole, prov_ep_counted);
 	thole_endpoint_close(endpoint->thole);
 	prov_domain_unlock(domain);

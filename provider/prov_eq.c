@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "prov_error.h"
 #include "prov_stub.h"
 #include "thole.h"
@@ -152,26 +153,50 @@ static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *bu
 	return error ? error : (ssize_t)length;
 }
 
-static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length, int timeout,
-			     uint64_t flags)
+/* Only asleep is its thread cancelled. 0, or an error. */
+static int prov_eq_sleep(struct prov_eq *eq, int timeout, int cancellable)
 {
-	struct prov_eq *eq = prov_eq_of(fid);
-	uint64_t start = clock_now_ns();
+	struct pollfd poller = {.fd = eq->event, .events = POLLIN};
+	int error;
 
-	if (eq->wait_obj == FI_WAIT_NONE)
-		return -FI_EOPNOTSUPP;
-	for (;;) {
-		struct pollfd poller = {.fd = eq->event, .events = POLLIN};
-		ssize_t size = prov_eq_read(fid, number, buffer, length, flags);
+	thread_release(cancellable);
+	error = poll(&poller, 1, timeout) < 0 && errno != EINTR ? -errno : 0;
+	thread_keep();
+	return error;
+}
+
+static ssize_t prov_eq_wait(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length, int timeout,
+			    uint64_t flags, int cancellable)
+{
+	uint64_t start = clock_now_ns();
+	int error = 0;
+
+	while (!error) {
+		ssize_t size = prov_eq_read(&eq->fid, number, buffer, length, flags);
 		int64_t left = timeout < 0 ? -1 : timeout - (int64_t)((clock_now_ns() - start) / 1000000);
 
 		if (size != -FI_EAGAIN)
 			return size;
 		if (timeout >= 0 && left <= 0)
 			return -FI_EAGAIN;
-		if (poll(&poller, 1, (int)left) < 0 && errno != EINTR)
-			return -errno;
+		error = prov_eq_sleep(eq, (int)left, cancellable);
 	}
+	return error;
+}
+
+static ssize_t prov_eq_sread(struct fid_eq *fid, uint32_t *number, void *buffer, size_t length, int timeout,
+			     uint64_t flags)
+{
+	struct prov_eq *eq = prov_eq_of(fid);
+	int cancellable;
+	ssize_t size;
+
+	if (eq->wait_obj == FI_WAIT_NONE)
+		return -FI_EOPNOTSUPP;
+	cancellable = thread_keep();
+	size = prov_eq_wait(eq, number, buffer, length, timeout, flags, cancellable);
+	thread_release(cancellable);
+	return size;
 }
 
 static const char *prov_eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buffer, size_t length)

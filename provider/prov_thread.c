@@ -43,7 +43,7 @@ static void *prov_thread_run(void *arg)
 		error = prov_watch_arm(&thread->watch);
 		prov_domain_unlock(domain);
 		if (!error)
-			prov_watch_sleep(&thread->watch, -1);
+			prov_watch_sleep(&thread->watch, -1, PTHREAD_CANCEL_DISABLE);
 	}
 	return NULL;
 }

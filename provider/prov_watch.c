@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "prov_error.h"
 
 enum { SLICE_MS = 100 }; /* longest sleep: what no descriptor shows is found after it */
@@ -152,13 +153,17 @@ int prov_watch_arm(struct prov_watch *watch)
 	return error;
 }
 
-int prov_watch_sleep(struct prov_watch *watch, int timeout_ms)
+int prov_watch_sleep(struct prov_watch *watch, int timeout_ms, int cancellable)
 {
 	struct epoll_event event;
+	int error;
 
 	if (timeout_ms < 0 || timeout_ms > SLICE_MS)
 		timeout_ms = SLICE_MS;
-	return epoll_wait(watch->epoll, &event, 1, timeout_ms) < 0 && errno != EINTR ? -errno : 0;
+	thread_release(cancellable);
+	error = epoll_wait(watch->epoll, &event, 1, timeout_ms) < 0 && errno != EINTR ? -errno : 0;
+	thread_keep();
+	return error;
 }
 
 void prov_watch_wake(struct prov_watch *watch)

@@ -52,8 +52,8 @@ int prov_watch_arm(struct prov_watch *watch);
 int prov_watch_slice(struct prov_watch *watch);
 
 /* Without the lock: sleep until something may have happened, at most for timeout_ms (negative: a
- * slice). */
-int prov_watch_sleep(struct prov_watch *watch, int timeout_ms);
+ * slice). The thread may be cancelled meanwhile, as it could before thread_keep had said so. */
+int prov_watch_sleep(struct prov_watch *watch, int timeout_ms, int cancellable);
 
 void prov_watch_wake(struct prov_watch *watch);
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -72,6 +73,22 @@ bool limits_file(uint64_t size)
 		return true;
 	errno = EFBIG;
 	return false;
+}
+
+int limits_allocate(int fd, uint64_t from, uint64_t length)
+{
+	sigset_t all, before;
+	int status, error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	do /* the C library has two signals of its own, which cannot be blocked */
+		status = fallocate(fd, 0, (off_t)from, (off_t)length);
+	while (status != 0 && errno == EINTR);
+	error = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = error;
+	return status;
 }
 
 const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX])

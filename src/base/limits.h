@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * limits: those of the process (setrlimit) that many ranks on one host come to, and what is done before they are
- * reached.
+ * reached; memory that is there before it is written to.
  *
  * Owns no limit but the soft one of descriptors, which it raises when it has to. Whatever is refused in spite of that
  * has errno, and limits_remedy says what to do.
@@ -26,6 +26,11 @@ int limits_unnoticed(int fd);
 
 /* Whether a file may be so long; if not, errno is EFBIG. Going on would end in SIGXFSZ. */
 bool limits_file(uint64_t size);
+
+/* Memory for this part of a file in memory, from now on: 0, or -1 and errno. Until 6.10 kernels end that for any
+ * signal which a thread does not block, and begin anew each time, so that a program with a fast timer might never get
+ * there. */
+int limits_allocate(int fd, uint64_t from, uint64_t length);
 
 /* What helps against an error of the kernel that comes from a limit, as the end of a sentence: "" where none does. */
 const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX]);

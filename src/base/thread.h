@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* thread: how threads of our own are started in somebody else's program. */
+/*
+ * thread: how threads of our own are started in somebody else's program, and how those of the program that wait here
+ * can be cancelled.
+ *
+ * Functions of the C library that are points of cancellation are called with locks held, which would be taken for ever
+ * from then on. So who waits with a lock is kept, but for places where it holds none.
+ */
 #ifndef THOLE_BASE_THREAD_H
 #define THOLE_BASE_THREAD_H
 
@@ -8,5 +14,27 @@
 /* Start one that takes no signals, which are for the program's threads, and has a small stack. Returns 0 or an
  * errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg);
+
+/* From now on the calling thread is not cancelled, until thread_release with what this returns. */
+static inline int thread_keep(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void thread_release(int before)
+{
+	pthread_setcancelstate(before, NULL);
+}
+
+/* One that is kept holds no lock here: it may be cancelled now. */
+static inline void thread_test(int before)
+{
+	thread_release(before);
+	pthread_testcancel();
+	thread_keep();
+}
 
 #endif

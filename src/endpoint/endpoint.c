@@ -275,15 +275,29 @@ void endpoint_hasten(struct thole_endpoint *endpoint)
 			transports[i]->hasten(owner);
 }
 
-/* Peers must get what was reported complete; progress that long. */
-static void endpoint_drain(struct thole_endpoint *endpoint)
+/* Peers must get what was reported complete; progress that long. Returns whether that is over. */
+static bool endpoint_drain(struct thole_endpoint *endpoint)
 {
-	uint64_t start_ns = clock_now_ns();
+	struct endpoint *whole = endpoint_of(endpoint);
+	uint64_t now_ns = clock_now_ns();
 
-	while (!endpoint_drained(endpoint) && clock_now_ns() - start_ns < endpoint->base.options.close_timeout) {
-		endpoint_hasten(endpoint);
-		endpoint_progress(endpoint);
-	}
+	if (whole->draining_ns == 0)
+		whole->draining_ns = now_ns;
+	if (endpoint_drained(endpoint) || now_ns - whole->draining_ns >= endpoint->base.options.close_timeout)
+		return true;
+	endpoint_hasten(endpoint);
+	endpoint_progress(endpoint);
+	return false;
+}
+
+int thole_drain(struct thole_endpoint *endpoint)
+{
+	bool over;
+
+	endpoint_lock(endpoint);
+	over = endpoint->base.simulated || endpoint_drain(endpoint); /* there closing waits for nothing */
+	endpoint_unlock(endpoint);
+	return over;
 }
 
 /* In a match queue or out of it, what was held for them is ours. */
@@ -342,7 +356,8 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 	endpoint_lock(endpoint);
 	if (!endpoint->base.simulated) {
 		add_relaxed(&endpoints_open, -1);
-		endpoint_drain(endpoint);
+		while (!endpoint_drain(endpoint))
+			;
 	}
 	endpoint_notify_close(endpoint);
 	endpoint_end(endpoint);

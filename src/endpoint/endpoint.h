@@ -28,6 +28,7 @@ struct endpoint {
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
 	struct watcher timer;
 	uint64_t maintained_ns;
+	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */
 	uint64_t quiet_seen;         /* by what had arrived then, */
 	uint32_t quiet_idle;         /* and by how many had found nothing when it was looked at last */

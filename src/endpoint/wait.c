@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/thread.h"
 #include "endpoint/sleep.h"
 #include "endpoint/turn.h"
 
@@ -330,12 +331,11 @@ static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
 }
 
 /* Wait until done(arg) or the timeout. Lock held. */
-static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns)
+static int endpoint_wait_turns(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns,
+			       int cancellable)
 {
 	uint64_t start_ns = 0, deadline_ns = 0, now_ns;
 
-	if (done(arg))
-		return 0;
 	for (uint32_t turn = 0;; turn++) {
 		int n = endpoint_progress(endpoint);
 
@@ -346,6 +346,7 @@ static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg
 		if (endpoint->safe) { /* let other threads in */
 			endpoint_unlock(endpoint);
 			cpu_pause();
+			thread_test(cancellable);
 			endpoint_lock(endpoint);
 		}
 		now_ns = clock_now_ns();
@@ -358,6 +359,21 @@ static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg
 		else if (now_ns - start_ns >= endpoint->base.options.spin)
 			endpoint_sleep(endpoint, now_ns, deadline_ns);
 	}
+}
+
+/* The same. Of one that is not shared no lock could be left behind. */
+static int endpoint_wait(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns)
+{
+	int cancellable = 0, error;
+
+	if (done(arg))
+		return 0;
+	if (endpoint->safe)
+		cancellable = thread_keep();
+	error = endpoint_wait_turns(endpoint, done, arg, timeout_ns, cancellable);
+	if (endpoint->safe)
+		thread_release(cancellable);
+	return error;
 }
 
 static bool request_is_done(void *arg)
@@ -418,8 +434,9 @@ int thole_wait_any(struct thole_endpoint *endpoint, struct thole_request **reque
 int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 {
 	uint64_t start_ns = clock_now_ns(), deadline_ns = deadline_of(start_ns, timeout_ns), now_ns = start_ns;
-	int n;
+	int n, cancellable = thread_keep();
 
+	thread_test(cancellable);
 	endpoint_lock(endpoint);
 	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->base.options.spin &&
 	       now_ns < deadline_ns)
@@ -429,5 +446,6 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 	if (n == 0)
 		n = endpoint_progress(endpoint);
 	endpoint_unlock(endpoint);
+	thread_release(cancellable);
 	return n > 0 || clock_now_ns() < deadline_ns ? 0 : THOLE_ERR_TIMEOUT;
 }

@@ -2405,7 +2405,7 @@ FAULTS = [
     Fault(
         "a peer's page may have holes",
         "src/transport/shm/life.c",
-        " || fallocate(fd, 0, 0, LIFE_SIZE) != 0)",
+        " || limits_allocate(fd, 0, LIFE_SIZE) != 0)",
         ")",
     ),
     Fault(
@@ -4416,6 +4416,36 @@ FAULTS = [
         "src/transport/verbs/verbs.c",
         "whole != pair->gathered_whole",
         "whole > WORD_RECORD_MAX",
+    ),
+    Fault(
+        "a thread that is cancelled in a wait leaves the lock taken",
+        "src/base/thread.h",
+        "pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);",
+        "pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);",
+    ),
+    Fault(
+        "who drains an endpoint waits for longer than closing it takes",
+        "src/endpoint/endpoint.c",
+        "now_ns - whole->draining_ns >= endpoint->base.options.close_timeout",
+        "now_ns - whole->draining_ns > UINT64_MAX / 2",
+    ),
+    Fault(
+        "endpoints of a domain wait while another one is closed",
+        "provider/prov_ep.c",
+        "thole_poll(domain->charge.endpoints[slot], NULL, 0);",
+        "continue;",
+    ),
+    Fault(
+        "MX endpoints of a process wait while another one is closed",
+        "mx/mx_open.c",
+        "mxi_endpoint_each(mxi_open_poll, NULL);",
+        "continue;",
+    ),
+    Fault(
+        "a signal ends the allocation of shared memory",
+        LIMITS,
+        "sigfillset(&all);",
+        "sigemptyset(&all);",
     ),
     Fault(
         "memory of a peer may be of huge pages",

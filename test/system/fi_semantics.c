@@ -830,6 +830,45 @@ static void test_threads(void)
 	pair_shut(&pair);
 }
 
+static void *cancelled_in_a_read(void *arg)
+{
+	struct fi_cq_tagged_entry entry;
+	struct pair *pair = arg;
+
+	pthread_cancel(pthread_self());
+	fi_cq_sread(pair->cq, &entry, 1, NULL, -1);
+	return NULL;
+}
+
+static void *cancelled_in_a_count(void *arg)
+{
+	struct pair *pair = arg;
+
+	pthread_cancel(pthread_self());
+	fi_cntr_wait(pair->received, 1, -1);
+	return NULL;
+}
+
+/* A thread that is cancelled while it waits leaves what others need. */
+static void test_cancelled_threads(void)
+{
+	struct pair_attr attr = {.wait_obj = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .counters = true};
+	void *(*const runs[])(void *) = {cancelled_in_a_read, cancelled_in_a_count};
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread;
+		void *result;
+
+		CHECK_EQUAL(pthread_create(&thread, NULL, runs[i], &pair), 0);
+		CHECK_EQUAL(pthread_join(thread, &result), 0);
+		CHECK(result == PTHREAD_CANCELED);
+		pair_expect_nothing(&pair);
+	}
+	pair_shut(&pair);
+}
+
 /* With automatic progress a peer's write is applied while this process calls nothing. */
 static void test_automatic(void)
 {
@@ -1014,6 +1053,32 @@ static void test_siblings(void)
 	pair_shut(&pair);
 }
 
+/* An endpoint is closed while what it has sent waits for others of its domain, here and there: these take it
+ * meanwhile. */
+static void test_siblings_closing(void)
+{
+	enum { MESSAGES = 1000 };
+	struct pair_attr attr = {.cq_flags = 0};
+	struct fid_ep *second;
+	unsigned out = 0;
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	CHECK_EQUAL(fi_endpoint(pair.domain, pair.info, &second, NULL), 0);
+	CHECK_EQUAL(fi_ep_bind(second, &pair.av->fid, 0), 0);
+	CHECK_EQUAL(fi_ep_bind(second, &pair.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	CHECK_EQUAL(fi_enable(second), 0);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		CHECK_EQUAL(fi_trecv(pair.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, i % 2, 0, contexts), 0);
+	pair_barrier(&pair);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		CHECK_EQUAL(fi_tinject(second, &out, 0, i % 2 ? pair.other : pair.self, i % 2), 0);
+	CHECK_EQUAL(fi_close(&second->fid), 0);
+	for (unsigned i = 0; i < 2 * MESSAGES; i++)
+		pair_take(&pair, contexts);
+	pair_shut(&pair);
+}
+
 /* More completions than any queue was asked to hold. */
 static void test_overflow(void)
 {
@@ -1063,9 +1128,11 @@ static const struct {
 	{"sleep", test_sleep},
 	{"sleep-beside", test_sleep_beside},
 	{"threads", test_threads},
+	{"cancelled_threads", test_cancelled_threads},
 	{"automatic", test_automatic},
 	{"names", test_names},
 	{"siblings", test_siblings},
+	{"siblings_closing", test_siblings_closing},
 	{"overflow", test_overflow},
 };
 

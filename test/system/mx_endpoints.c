@@ -10,6 +10,7 @@
 
 enum {
 	BURST = 500,
+	MANY = 10000, /* more than is taken while a process looks now and then */
 	LENGTH_BUFFERED = 4096, /* what MX.md promises */
 	ENDPOINTS = 4,
 	BOARDS_MAX = 64,
@@ -211,9 +212,34 @@ static void overwritten(const struct pair *pair, uint32_t length)
 	}
 }
 
+/* What was sent from one endpoint of a process to another is there when the first is closed. */
+static void closed_behind_a_burst(struct pair *pair)
+{
+	mx_segment_t segment = {buffer_in, LENGTH_BUFFERED};
+	mx_request_t request;
+	mx_status_t status;
+	uint32_t result;
+
+	phase("closing behind a burst");
+	for (uint64_t i = 0; i < MANY; i++) {
+		request = send_to(pair->from, pair->address, buffer_out, 1, BURSTS | i, false);
+		MX(mx_forget(pair->from, &request));
+	}
+	MX(mx_close_endpoint(pair->from));
+	for (uint64_t i = 0; i < MANY; i++) {
+		MX(mx_irecv(pair->to, &segment, 1, BURSTS | i, MX_MATCH_MASK_NONE, NULL, &request));
+		MX(mx_wait(pair->to, &request, 5000, &status, &result));
+		CHECK_EQUAL(result, 1);
+		receive_check(&status, 1, BURSTS | i);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct test test = {0};
+	struct pair last;
+	uint64_t nic_id;
+	uint32_t id;
 	mx_endpoint_t endpoints[ENDPOINTS];
 
 	test_options(&test, "mx_endpoints", argc, argv);
@@ -227,8 +253,6 @@ int main(int argc, char **argv)
 	no_address(endpoints);
 	for (unsigned i = 0; i < ENDPOINTS * ENDPOINTS; i++) {
 		struct pair pair = {.from = endpoints[i / ENDPOINTS], .to = endpoints[i % ENDPOINTS]};
-		uint64_t nic_id;
-		uint32_t id;
 
 		phase("messages from endpoint %u to %u", i / ENDPOINTS, i % ENDPOINTS);
 		test_where(pair.to, &nic_id, &id);
@@ -237,7 +261,11 @@ int main(int argc, char **argv)
 		overwritten(&pair, LENGTH_BUFFERED);
 		exchange_all(&pair);
 	}
-	for (unsigned i = 0; i < ENDPOINTS; i++)
+	last = (struct pair){.from = endpoints[0], .to = endpoints[1]};
+	test_where(last.to, &nic_id, &id);
+	MX(mx_connect(last.from, nic_id, id, TEST_KEY, MX_INFINITE, &last.address));
+	closed_behind_a_burst(&last);
+	for (unsigned i = 1; i < ENDPOINTS; i++)
 		MX(mx_close_endpoint(endpoints[i]));
 	free(buffer_out);
 	free(buffer_in);

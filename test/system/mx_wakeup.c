@@ -109,6 +109,29 @@ static void each_kind(struct test *test, mx_request_t receive, mx_request_t send
 	}
 }
 
+static void *cancelled_while_it_waits(void *arg)
+{
+	mx_endpoint_t endpoint = arg;
+	mx_status_t status;
+	uint32_t result;
+
+	pthread_cancel(pthread_self());
+	MX(mx_wait_any(endpoint, 20, 0, 0, &status, &result));
+	pthread_testcancel();
+	return NULL;
+}
+
+/* A thread that is cancelled in a wait leaves nothing that others would wait for. */
+static void cancelled(struct test *test)
+{
+	pthread_t thread;
+
+	phase("cancelling");
+	CHECK_EQUAL(pthread_create(&thread, NULL, cancelled_while_it_waits, test->endpoint), 0);
+	CHECK_EQUAL(pthread_join(thread, NULL), 0);
+	MX(mx_progress(test->endpoint));
+}
+
 static void all_kinds(struct test *test, mx_request_t receive, mx_request_t send)
 {
 	struct waiter waiters[2 * KINDS];
@@ -240,6 +263,7 @@ int main(int argc, char **argv)
 		other_endpoint(&test);
 	}
 	asleep_again(&test);
+	cancelled(&test);
 	finish(&test, &receive, &send);
 	return test_end(&test);
 }

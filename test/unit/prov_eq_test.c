@@ -3,6 +3,7 @@
 #include "prov_objects.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -80,6 +81,34 @@ static void descriptor__is_readable_until_the_last(void **state)
 	assert_int_equal(poll(&poller, 1, 0), 0);
 }
 
+static void *cancelled(void *arg)
+{
+	uint32_t number;
+
+	pthread_cancel(pthread_self());
+	do
+		*(ssize_t *)arg = fi_eq_sread(fid, &number, NULL, 0, -1, 0);
+	while (*(ssize_t *)arg == 0);
+	return NULL;
+}
+
+/* A thread that is cancelled while it waits leaves the lock, and has taken an event or not. */
+static void sread__is_a_point_of_cancellation(void **state)
+{
+	ssize_t taken = -1;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(prov_eq_post(eq, 1, NULL, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, cancelled, &taken), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(lock_try(&eq->lock));
+	lock_leave(&eq->lock);
+	assert_int_equal(prov_eq_trywait(eq), taken == 0 ? 0 : -FI_EAGAIN);
+}
+
 static void error__stops_reads_until_it_is_taken(void **state)
 {
 	struct fi_eq_err_entry error = {.err = FI_EINVAL, .data = 3}, taken = {0};
@@ -126,6 +155,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events__come_in_order),
 		cmocka_unit_test(descriptor__is_readable_until_the_last),
+		cmocka_unit_test(sread__is_a_point_of_cancellation),
 		cmocka_unit_test(error__stops_reads_until_it_is_taken),
 		cmocka_unit_test(post__without_memory),
 		cmocka_unit_test(close__waits_for_its_users),

@@ -61,7 +61,7 @@ static void note__wakes_who_may_sleep(void **state)
 	assert_int_equal(prov_watch_arm(&watch), 0);
 	prov_watch_note(&watch);
 	assert_true(readable() && !watch.armed);
-	assert_int_equal(prov_watch_sleep(&watch, -1), 0);
+	assert_int_equal(prov_watch_sleep(&watch, -1, PTHREAD_CANCEL_ENABLE), 0);
 	assert_int_equal(prov_watch_arm(&watch), 0); /* and what woke before does so no more */
 	assert_false(readable());
 	watch.signaled = true;

@@ -3,12 +3,13 @@
  * Segments: what a consumer accepts of a descriptor that anybody may have sent, what growing costs, and what a
  * producer says of itself there.
  *
- * syscall is replaced (by the linker's --wrap): it may refuse membarrier, as a filter does to one process and not to
- * another.
+ * Two functions are replaced (by the linker's --wrap): syscall may refuse membarrier, as a filter does to one process
+ * and not to another; fallocate may be that of a kernel before 6.10, in a process with a timer.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -274,6 +275,55 @@ static void enlarge__refused(void **state)
 	free(to);
 }
 
+int __real_fallocate64(int fd, int mode, off_t from, off_t length);
+int __wrap_fallocate64(int fd, int mode, off_t from, off_t length);
+
+static int timer_runs; /* and so many signals of the C library's own come meanwhile */
+
+int __wrap_fallocate64(int fd, int mode, off_t from, off_t length)
+{
+	sigset_t blocked;
+
+	if (timer_runs > 0) {
+		pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+		assert_true(sigismember(&blocked, SIGPROF)); /* else it might fail each time */
+		if (--timer_runs > 0) {
+			errno = EINTR;
+			return -1;
+		}
+	}
+	return __real_fallocate64(fd, mode, from, length);
+}
+
+/* A program that has a timer, as those have who sample where it spends its time, reaches its peers, and has all of its
+ * memory. */
+static void create__beside_a_timer(void **state)
+{
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	struct ring_in in = {0};
+	struct ring_out ring;
+	sigset_t blocked;
+	int fd, copy;
+
+	(void)state;
+	timer_runs = 3;
+	assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
+	copy = dup(fd);
+	timer_runs = 3;
+	assert_int_equal(segment_accept(&in, copy), 0);
+	timer_runs = 3;
+	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
+	timer_runs = 0;
+	assert_int_equal(ring.areas[AREA_LARGE].size, 65536);
+	assert_int_equal(pair_counter(endpoint, "large_area_refused"), 0);
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	assert_false(sigismember(&blocked, SIGPROF));
+	segment_release_in(&in);
+	segment_release_out(&ring);
+	close(copy);
+	thole_endpoint_close(endpoint);
+}
+
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
@@ -348,6 +398,7 @@ int main(void)
 		cmocka_unit_test(create__large_area_comes_when_it_is_needed),
 		cmocka_unit_test(create__areas_for_bulk_and_streams),
 		cmocka_unit_test(create__no_memory),
+		cmocka_unit_test(create__beside_a_timer),
 		cmocka_unit_test(enlarge__refused),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 	};

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -210,6 +211,74 @@ static void yields__once_in_a_hundred(void **state)
 	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 	assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
 	pair_close(&pair);
+}
+
+static void *waits_for_ever(void *arg)
+{
+	struct thole_endpoint *endpoint = arg;
+	struct thole_request *receive;
+
+	thole_recv(endpoint, THOLE_ANY, NULL, 0, 1, UINT64_MAX, 0, NULL, &receive);
+	thole_wait(endpoint, receive, -1, NULL);
+	return NULL;
+}
+
+static void *sleeps_for_ever(void *arg)
+{
+	while (thole_sleep(arg, -1) == 0)
+		;
+	return NULL;
+}
+
+/* A thread that is cancelled while it waits leaves the lock. */
+static void wait__is_a_point_of_cancellation(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
+	void *(*const runs[])(void *) = {waits_for_ever, sleeps_for_ever};
+	struct thole_endpoint *endpoint;
+
+	(void)state;
+	refusal = 0; /* ppoll would be such a point, where nothing is held */
+	for (int i = 0; i < 2; i++) {
+		pthread_t thread;
+		void *result;
+
+		assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+		assert_int_equal(pthread_create(&thread, NULL, runs[i], endpoint), 0);
+		while (pair_counter(endpoint, "sleeps") < 3)
+			clock_sleep(100000);
+		assert_int_equal(pthread_cancel(thread), 0);
+		assert_int_equal(pthread_join(thread, &result), 0);
+		assert_ptr_equal(result, PTHREAD_CANCELED);
+		assert_true(lock_try(&endpoint->lock));
+		lock_leave(&endpoint->lock);
+		thole_endpoint_close(endpoint);
+	}
+}
+
+/* Who is to be closed waits for its peers, and for no longer than closing does. */
+static void drain__until_all_has_arrived(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *const options[] = {"network=off", i ? "close_timeout=0" : "close_timeout=3600s", NULL};
+		struct pair pair;
+		uint8_t byte = 0;
+
+		pair_open(&pair, options);
+		assert_int_equal(thole_drain(pair.a), 1);
+		for (int k = 0; k < 1000; k++) /* more than a ring holds */
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		for (int k = 0; k < 100; k++)
+			assert_int_equal(thole_drain(pair.a), i); /* b has read nothing */
+		for (int k = 0; k < 10000 && !i; k++)
+			if (!thole_drain(pair.a))
+				thole_progress(pair.b);
+		assert_int_equal(thole_drain(pair.a), 1);
+		assert_int_equal(thole_tend(pair.a), i);
+		pair_close(&pair);
+	}
 }
 
 /* What was reported complete and waits for room at its peer is what there is to see to, and nothing else. */
@@ -517,6 +586,8 @@ int main(void)
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
+		cmocka_unit_test(wait__is_a_point_of_cancellation),
+		cmocka_unit_test(drain__until_all_has_arrived),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 		cmocka_unit_test(tend__what_moves_by_itself),

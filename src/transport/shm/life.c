@@ -77,7 +77,7 @@ static struct life_page *page_make(int fd)
 	struct life_page *made = MAP_FAILED;
 	pthread_mutexattr_t robust;
 
-	if (limits_file(LIFE_SIZE) && ftruncate(fd, LIFE_SIZE) == 0 && fallocate(fd, 0, 0, LIFE_SIZE) == 0)
+	if (limits_file(LIFE_SIZE) && ftruncate(fd, LIFE_SIZE) == 0 && limits_allocate(fd, 0, LIFE_SIZE) == 0)
 		made = mmap(NULL, LIFE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (made == MAP_FAILED)
 		return NULL;
@@ -182,7 +182,7 @@ bool life_arrived(struct transport_peer *peer, const void *message, size_t size,
 		return true;
 	/* Where its owner cannot write by the descriptor any more, there will be no hole in it. */
 	if (!segment_is_safe(fd) || (fcntl(fd, F_GET_SEALS) & LIFE_SEALS) != LIFE_SEALS || fstat(fd, &status) != 0 ||
-	    status.st_size != LIFE_SIZE || fallocate(fd, 0, 0, LIFE_SIZE) != 0)
+	    status.st_size != LIFE_SIZE || limits_allocate(fd, 0, LIFE_SIZE) != 0)
 		return true;
 	other = mmap(NULL, LIFE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
 	if (other == MAP_FAILED)

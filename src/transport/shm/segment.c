@@ -60,7 +60,7 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 
 	if (fd < 0)
 		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m%s", limits_remedy(errno, remedy));
-	if (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 || fallocate(fd, 0, 0, SEGMENT_BASE) != 0 ||
+	if (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 || limits_allocate(fd, 0, SEGMENT_BASE) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
 		error = error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,
 				  "cannot make a shared segment of %llu bytes: %m%s", (unsigned long long)size,
@@ -114,7 +114,7 @@ int segment_accept(struct ring_in *ring, int fd)
 		return THOLE_ERR_PROTOCOL;
 	size = (uint64_t)status.st_size;
 	/* Its first pages may be a hole: then they are allocated now, or this is an error and not a fault. */
-	if (fallocate(fd, 0, 0, SEGMENT_BASE) != 0)
+	if (limits_allocate(fd, 0, SEGMENT_BASE) != 0)
 		return THOLE_ERR_MEMORY;
 	segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (segment == MAP_FAILED)
@@ -150,7 +150,7 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 
 	if (ring->areas[which].size || ring->refused[which] || !size)
 		return;
-	if (fallocate(ring->fd, 0, (off_t)from, (off_t)size) != 0) {
+	if (limits_allocate(ring->fd, from, size) != 0) {
 		ring->refused[which] = true;
 		transport_count(owner, COUNTER_LARGE_AREA_REFUSED);
 	} else {
