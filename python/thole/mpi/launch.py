@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thole.mpi.families import Launch
+from thole.mpi.launchers import Launch
 from thole.mpi.starters import Starter, starter
 
 # What batch systems leave for launchers: variables with a file of hosts, and with a list of them.
