@@ -276,6 +276,18 @@ def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], tho
             assert wait_until(lambda path=Path(f"/proc/{pid}"): not path.exists(), WAIT_S), "a rank was left behind"
 
 
+def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path) -> None:
+    """As whoever kills `thole run` otherwise kills the launcher, which it has become."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\necho $$\nexec sleep 1000')
+    line = [*thole.command, "run", "--check", str(hydra), "-n", "2", "true"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    launcher = Path(f"/proc/{int(process.stdout.readline())}")
+    process.kill()
+    process.wait()
+    assert wait_until(lambda: not launcher.exists(), WAIT_S)
+
+
 def test_check__no_memory_to_count_in(mpis: dict[str, InstalledMpi], thole: Tool) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
         line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *thole.command, "run", "--check"]

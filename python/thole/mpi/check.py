@@ -9,6 +9,7 @@ and judged. A rank without Thole is an error, and so is one of which nothing is 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import secrets
@@ -26,7 +27,7 @@ from thole.base import paths
 from thole.base.text import size_text
 from thole.base.trouble import Trouble
 from thole.mpi import launch
-from thole.mpi.families import Launch
+from thole.mpi.launchers import Launch
 
 EXPECTED = {"FI_PROVIDER": "=thole"}  # whose value must be this; of others it is enough that they are there
 EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
@@ -41,6 +42,7 @@ USED = ("began", "ended")  # states of ranks that have an endpoint
 FAILED = 1  # exit status where the launcher's own is 0
 HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 FAILURES = {  # states, in words
@@ -273,17 +275,28 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
     return process.returncode
 
 
+def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
+    """What the launcher does before it is one: it gets all signals, and one when this process is killed, by whom it would
+    be killed itself without --check."""
+    prctl, ours = ctypes.CDLL(None).prctl, os.getpid()
+
+    def begin() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if os.getppid() != ours:  # killed already
+            signal.raise_signal(signal.SIGTERM)
+
+    return begin
+
+
 def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int:
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
     words = wrap(way, command, names, ucx, sieve.token)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
+    begun = _beginner(mask)
     try:
-        process = subprocess.Popen(
-            words,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask) and None,
-        )
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
     except OSError as error:
         raise Trouble(f"{words[0]} cannot be run: {error.strerror}", "check the command") from None
     assert process.stderr is not None
