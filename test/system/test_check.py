@@ -314,6 +314,14 @@ def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, Install
         refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "--check")
 
 
+@pytest.mark.parametrize("words", ["bash job.sh", "make -f job.mk all", "python3 job.py", "./job"])
+def test_check__a_launcher_that_a_script_starts(thole: Tool, tmp_path: Path, words: str) -> None:
+    """thole-rank would be what the script's interpreter is given."""
+    script(tmp_path / "job", "mpiexec -n 2 ./app")
+    done = thole("run", "--check", "--mpi", "mpich", *words.split(), cwd=tmp_path)
+    refused(done, f"{words.split()[0]} starts a launcher", "before the launcher in there")
+
+
 def test_check__a_folder_that_only_the_launcher_searches(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name in ("openmpi", "impi")]:
         words = ("run", "--check", mpi.launcher, "-path", "/opt/app", "-n", "1")

@@ -173,7 +173,16 @@ def test_launch__program_is_found_behind_the_launchers_arguments(
     assert words[: words.index("token") - 1] == command[:-2]
 
 
-# What a rank of `Filed` says: its provider, what is handed on, its arguments.
+@pytest.mark.parametrize("words", ["bash -x job", "nice bash -x job", "make -f job"])
+def test_run__arguments_of_what_runs_a_script_are_not_the_launchers(thole: Tool, tmp_path: Path, words: str) -> None:
+    """-x is Open MPI's to hand variables on, and the script needs not be executable."""
+    (tmp_path / "job").write_text("all:\n\t@true\n" if "make" in words else "mpiexec -n 2 ./app\n")
+    done = thole("run", "--explain", "--mpi", "openmpi", *words.split(), cwd=tmp_path)
+    assert f"would run: {words}\n" in done.stdout
+    assert "note:" not in done.stdout
+
+
+# What a rank of `filed` says: its provider, what is handed on, its arguments.
 SHOWN = 'echo "$FI_PROVIDER,$HANDED,$*"'
 
 

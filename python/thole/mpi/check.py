@@ -58,6 +58,11 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
     """The command line with thole-rank before each program. Raises Trouble where it cannot be told where that is. ucx:
     folders with our library for UCX, where messages are to go through that."""
     places = launch.programs(way, command)
+    if not places and launch.launcher_in(command) is None:
+        raise Trouble(
+            f"{command[0]} starts a launcher where --check does not see it",
+            "put `thole run --check` before the launcher in there, or go without --check",
+        )
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
         raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
@@ -276,8 +281,8 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
 
 
 def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
-    """What the launcher does before it is one: it gets all signals, and one when this process is killed, by whom it would
-    be killed itself without --check."""
+    """What the launcher does before it is one: it gets all signals, and one when this process is killed; without --check
+    it would be the one that is."""
     prctl, ours = ctypes.CDLL(None).prctl, os.getpid()
 
     def begin() -> None:

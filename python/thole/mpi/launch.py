@@ -31,6 +31,8 @@ WRAPPERS = frozenset(
 # Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
 CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
+# What runs scripts: their arguments are no launcher's, and what they start is not seen.
+INTERPRETER = re.compile(r"(ba|da|k|z|c|tc)?sh|g?make|python[\d.]*|perl|ruby")
 LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
 
@@ -118,8 +120,11 @@ class Word:
 
 
 def first_argument(launch: Launch, command: list[str]) -> int:
-    """Where the launcher's arguments begin."""
+    """Where the launcher's arguments begin: at the end, where a script starts it."""
     launcher = launcher_in(command)
+    first = Path(command[0]).name
+    if launcher is None and (first in WRAPPERS or INTERPRETER.fullmatch(first)):
+        return len(command)
     index = command.index(launcher) + 1 if launcher is not None else 1
     return index + launch.subcommand
 
