@@ -65,6 +65,7 @@ def test_filter__takes_lines_out_wherever_they_are_cut() -> None:
         # A label that came alone had to be passed on.
         assert re.sub(rb"1: |\[1,0\]<stderr>: ", b"", out) == expected, cut
     assert sifted(text)[0] == expected
+    assert sifted(b"x\n2026-11-27 23:23:49 : " + LINE)[0] == b"x\n", "Intel MPI's -prepend-timestamp"
     assert sifted(*(bytes([byte]) for byte in LINE)) == (b"", [ranks[0]])
     assert (ranks[0].name, ranks[0].host, ranks[0].state, ranks[0].size) == ("1", "b", "ended", 2)
     assert ranks[0].counters["shm_bytes"] == 600
