@@ -47,7 +47,7 @@ class Hosts:
     @property
     def elsewhere(self) -> list[str]:
         """Those that are not this one, by name."""
-        return [name for name in self.names if name not in _own_names()]
+        return [name for name in self.names if not _is_own(name)]
 
     @property
     def several(self) -> bool:
@@ -55,9 +55,11 @@ class Hosts:
         return bool(self.elsewhere) or self.count > 1
 
 
-def _own_names() -> set[str]:
-    name = socket.gethostname()
-    return {name, name.split(".")[0], "localhost", "127.0.0.1", "::1"}
+def _is_own(name: str) -> bool:
+    """Batch systems name a host with its domain that calls itself without, and the other way round."""
+    name, own = name.lower(), socket.gethostname().lower()
+    short = own.partition(".")[0]
+    return name in (own, short, "localhost", "127.0.0.1", "::1") or (own == short and name.partition(".")[0] == own)
 
 
 # ---- The command line ------------------------------------------------------------------------------
