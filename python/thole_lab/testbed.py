@@ -35,10 +35,11 @@ START_S = 20.0  # for a Python to start, even on a busy machine
 NAMESPACES = ("--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child")
 REMEDY = "run as root, or go without hosts"
 
-# Run by each host's first process before it becomes the keeper. $1 is the folder, $2 the host's name.
+# Run by each host's first process before it becomes the keeper. $1 is the folder, $2 the host's name. The root of a user
+# namespace may set that by the system call alone.
 SETUP = """
 set -e
-echo "$2" >/proc/sys/kernel/hostname
+hostname "$2" 2>/dev/null || echo "$2" >/proc/sys/kernel/hostname
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t tmpfs -o mode=1777 none /dev/shm

@@ -65,6 +65,7 @@ def test_filter__takes_lines_out_wherever_they_are_cut() -> None:
         # A label that came alone had to be passed on.
         assert re.sub(rb"1: |\[1,0\]<stderr>: ", b"", out) == expected, cut
     assert sifted(text)[0] == expected
+    assert sifted(b"x\n2026-11-27 23:23:49 : " + LINE)[0] == b"x\n", "Intel MPI's -prepend-timestamp"
     assert sifted(*(bytes([byte]) for byte in LINE)) == (b"", [ranks[0]])
     assert (ranks[0].name, ranks[0].host, ranks[0].state, ranks[0].size) == ("1", "b", "ended", 2)
     assert ranks[0].counters["shm_bytes"] == 600
@@ -276,6 +277,18 @@ def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], tho
             assert wait_until(lambda path=Path(f"/proc/{pid}"): not path.exists(), WAIT_S), "a rank was left behind"
 
 
+def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path) -> None:
+    """As whoever kills `thole run` otherwise kills the launcher, which it has become."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\necho $$\nexec sleep 1000')
+    line = [*thole.command, "run", "--check", str(hydra), "-n", "2", "true"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    launcher = Path(f"/proc/{int(process.stdout.readline())}")
+    process.kill()
+    process.wait()
+    assert wait_until(lambda: not launcher.exists(), WAIT_S)
+
+
 def test_check__no_memory_to_count_in(mpis: dict[str, InstalledMpi], thole: Tool) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
         line = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *thole.command, "run", "--check"]
@@ -300,6 +313,14 @@ def test_check__a_launcher_that_a_signal_ended(thole: Tool, tmp_path: Path) -> N
 def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
         refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "--check")
+
+
+@pytest.mark.parametrize("words", ["bash job.sh", "make -f job.mk all", "python3 job.py", "./job"])
+def test_check__a_launcher_that_a_script_starts(thole: Tool, tmp_path: Path, words: str) -> None:
+    """thole-rank would be what the script's interpreter is given."""
+    script(tmp_path / "job", "mpiexec -n 2 ./app")
+    done = thole("run", "--check", "--mpi", "mpich", *words.split(), cwd=tmp_path)
+    refused(done, f"{words.split()[0]} starts a launcher", "before the launcher in there")
 
 
 def test_check__a_folder_that_only_the_launcher_searches(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:

@@ -181,6 +181,22 @@ def test_hosts__lists(text: str, names: list[str]) -> None:
     assert found.source == "-hosts"
 
 
+@pytest.mark.parametrize(
+    ("own", "names", "elsewhere"),
+    [
+        ("n1", ["n1.cluster.example", "N1", "localhost"], []),
+        ("n1.cluster.example", ["n1", "n1.cluster.example"], []),
+        ("n1.cluster.example", ["n1.other.example"], ["n1.other.example"]),
+        ("n1", ["n11.cluster.example", "10.0.0.1"], ["n11.cluster.example", "10.0.0.1"]),
+    ],
+)
+def test_hosts__own_name_with_and_without_its_domain(
+    monkeypatch: pytest.MonkeyPatch, own: str, names: list[str], elsewhere: list[str]
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: own)
+    assert launches.Hosts(names, "PBS_NODEFILE").elsewhere == elsewhere
+
+
 def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "mpiexec -host a -n 1 x -host no : -genv A B -l -host=b -n 1 y -f no"
     found = launches.find(mpi_table.HYDRA_LAUNCH, words.split())

@@ -17,7 +17,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from conftest import Tool, clean_environment
+from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import ALL_BUT_ONE, refused, script
 from test_tool_troubles import HYDRA
 from thole.base import host
@@ -171,6 +171,74 @@ def test_launch__program_is_found_behind_the_launchers_arguments(
     words = wrap(families.family_named(name).launch, command, [], "", "token")
     assert words[words.index("--") + 1] == "./app"
     assert words[: words.index("token") - 1] == command[:-2]
+
+
+@pytest.mark.parametrize("words", ["bash -x job", "nice bash -x job", "make -f job"])
+def test_run__arguments_of_what_runs_a_script_are_not_the_launchers(thole: Tool, tmp_path: Path, words: str) -> None:
+    """-x is Open MPI's to hand variables on, and the script needs not be executable."""
+    (tmp_path / "job").write_text("all:\n\t@true\n" if "make" in words else "mpiexec -n 2 ./app\n")
+    done = thole("run", "--explain", "--mpi", "openmpi", *words.split(), cwd=tmp_path)
+    assert f"would run: {words}\n" in done.stdout
+    assert "note:" not in done.stdout
+
+
+# What a rank of `filed` says: its provider, what is handed on, its arguments.
+SHOWN = 'echo "$FI_PROVIDER,$HANDED,$*"'
+
+
+@pytest.fixture
+def filed(tmp_path: Path, mpi: InstalledMpi) -> list[str]:
+    """The argument of a launcher, and its file of two programs; the first has a variable of its own."""
+    way = mpi.mpi.family.launch
+    program = script(tmp_path / "program", SHOWN)
+    own = f"{way.export} HANDED=1" if way.export else "-env HANDED 1"
+    file = tmp_path / "programs"
+    file.write_text(f"{own} -n 1 {program} first\n\n-n 1   {program} second word\n")
+    return [f"-{'-' * bool(way.export)}{way.programs[0]}", str(file)]
+
+
+def test_run__programs_of_a_file(mpi: InstalledMpi, thole: Tool, filed: list[str]) -> None:
+    """They are seen like those of a command line; of what stays in the file Open MPI 4.1 wants no second way."""
+    done = thole("run", mpi.launcher, *filed, env=mpi.environment())
+    rows = sorted(line.split(",") for line in done.stdout.splitlines())
+    assert done.returncode == 0, done
+    assert sorted(row[2] for row in rows) == ["first", "second word"], done
+    assert {row[0] for row in rows} == {"thole"}
+    assert ["thole", "1", "first"] in rows  # Open MPI 5 gives the first program's to all
+    done = thole("run", "--check", mpi.launcher, *filed, env=mpi.environment())
+    assert "ran without Thole: " in done.stderr
+    assert "first" in done.stdout and "second word" in done.stdout
+    if mpi.name == "openmpi4":  # which has no word for -n beside a file of programs; others judge it otherwise
+        done = thole("run", mpi.launcher, "-n", "1", *filed, env=mpi.environment())
+        assert "thole,1,first" in done.stdout
+
+
+@pytest.mark.parametrize("by", ["parameters", "tune"])
+def test_run__variables_that_files_hand_on(mpi: InstalledMpi, thole: Tool, tmp_path: Path, by: str) -> None:
+    """Those that Thole hands on come beside them, not in their place."""
+    if not mpi.mpi.family.launch.export_list:
+        pytest.skip("this launcher hands on everything")
+    if by == "tune" and mpi.name == "openmpi":
+        pytest.skip("Open MPI 5 takes no such parameter in a file of arguments")
+    home = tmp_path / "home"
+    parameters, tune = home / ".openmpi" / "mca-params.conf", tmp_path / "tune"
+    parameters.parent.mkdir(parents=True)
+    parameters.write_text(f"mca_base_env_list = HANDED={by};HOME \n")
+    tune.write_text("-mca mca_base_env_list HANDED=tune\n")
+    words = ["--tune", str(tune)] if by == "tune" else []
+    program = script(tmp_path / "program", SHOWN)
+    done = thole("run", mpi.launcher, *words, "-n", "1", program, "x", env=mpi.environment(HOME=str(home)))
+    assert done.stdout == f"thole,{by},x\n", done
+
+
+def test_run__a_file_of_arguments_that_hands_on(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    if not mpi.mpi.family.launch.parameters:
+        pytest.skip("this launcher has no such file")
+    tune = tmp_path / "tune"
+    tune.write_text("-x HANDED=1\n")
+    program = script(tmp_path / "program", SHOWN)
+    done = thole("run", mpi.launcher, "--tune", tune, "-n", "1", program, "x", env=mpi.environment())
+    assert done.stdout == "thole,1,x\n", done
 
 
 # ---- Files -----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ and judged. A rank without Thole is an error, and so is one of which nothing is 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import secrets
@@ -26,11 +27,12 @@ from thole.base import paths
 from thole.base.text import size_text
 from thole.base.trouble import Trouble
 from thole.mpi import launch
-from thole.mpi.families import Launch
+from thole.mpi.launchers import Launch
 
 EXPECTED = {"FI_PROVIDER": "=thole"}  # whose value must be this; of others it is enough that they are there
 EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
-LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?)$")  # what launchers put before a rank's line
+# What launchers put before a rank's line.
+LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d : )$")
 REPORT_MAX = 4096  # bytes; thole-rank's are shorter
 LAST_WORDS_S = 5.0  # for what is under way when the launcher has ended
 REFUSED_S = 1.0  # for others to be refused too; ranks that were started may wait for them for ever
@@ -41,6 +43,7 @@ USED = ("began", "ended")  # states of ranks that have an endpoint
 FAILED = 1  # exit status where the launcher's own is 0
 HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 FAILURES = {  # states, in words
@@ -56,6 +59,11 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
     """The command line with thole-rank before each program. Raises Trouble where it cannot be told where that is. ucx:
     folders with our library for UCX, where messages are to go through that."""
     places = launch.programs(way, command)
+    if not places and launch.launcher_in(command) is None:
+        raise Trouble(
+            f"{command[0]} starts a launcher where --check does not see it",
+            "put `thole run --check` before the launcher in there, or go without --check",
+        )
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
         raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
@@ -273,17 +281,28 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
     return process.returncode
 
 
+def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
+    """What the launcher does before it is one: it gets all signals, and one when this process is killed; without --check
+    it would be the one that is."""
+    prctl, ours = ctypes.CDLL(None).prctl, os.getpid()
+
+    def begin() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if os.getppid() != ours:  # killed already
+            signal.raise_signal(signal.SIGTERM)
+
+    return begin
+
+
 def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int:
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
     words = wrap(way, command, names, ucx, sieve.token)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
+    begun = _beginner(mask)
     try:
-        process = subprocess.Popen(
-            words,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask) and None,
-        )
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
     except OSError as error:
         raise Trouble(f"{words[0]} cannot be run: {error.strerror}", "check the command") from None
     assert process.stderr is not None

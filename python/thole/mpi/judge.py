@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from thole.base import host
 from thole.mpi import interface, launch
-from thole.mpi.families import OPENMPI_FORWARD, Mpi, agrees
+from thole.mpi.families import Mpi, agrees
+from thole.mpi.launchers import OPENMPI_FORWARD
 from thole.mpi.program import unfit
 
 PRELOAD = "LD_PRELOAD"

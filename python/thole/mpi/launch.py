@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thole.mpi.families import Launch
+from thole.mpi.launchers import Launch
 from thole.mpi.starters import Starter, starter
 
 # What batch systems leave for launchers: variables with a file of hosts, and with a list of them.
@@ -31,6 +31,8 @@ WRAPPERS = frozenset(
 # Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
 CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
+# What runs scripts: their arguments are no launcher's, and what they start is not seen.
+INTERPRETER = re.compile(r"(ba|da|k|z|c|tc)?sh|g?make|python[\d.]*|perl|ruby")
 LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
 
@@ -45,7 +47,7 @@ class Hosts:
     @property
     def elsewhere(self) -> list[str]:
         """Those that are not this one, by name."""
-        return [name for name in self.names if name not in _own_names()]
+        return [name for name in self.names if not _is_own(name)]
 
     @property
     def several(self) -> bool:
@@ -53,9 +55,11 @@ class Hosts:
         return bool(self.elsewhere) or self.count > 1
 
 
-def _own_names() -> set[str]:
-    name = socket.gethostname()
-    return {name, name.split(".")[0], "localhost", "127.0.0.1", "::1"}
+def _is_own(name: str) -> bool:
+    """Batch systems name a host with its domain that calls itself without, and the other way round."""
+    name, own = name.lower(), socket.gethostname().lower()
+    short = own.partition(".")[0]
+    return name in (own, short, "localhost", "127.0.0.1", "::1") or (own == short and name.partition(".")[0] == own)
 
 
 # ---- The command line ------------------------------------------------------------------------------
@@ -118,8 +122,11 @@ class Word:
 
 
 def first_argument(launch: Launch, command: list[str]) -> int:
-    """Where the launcher's arguments begin."""
+    """Where the launcher's arguments begin: at the end, where a script starts it."""
     launcher = launcher_in(command)
+    first = Path(command[0]).name
+    if launcher is None and (first in WRAPPERS or INTERPRETER.fullmatch(first)):
+        return len(command)
     index = command.index(launcher) + 1 if launcher is not None else 1
     return index + launch.subcommand
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from thole.base import native, paths
 from thole.base.trouble import Trouble
-from thole.mpi import interface, judge, launch, starters
+from thole.mpi import interface, judge, launch, starters, told
 from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
 from thole.mpi.identify import identify, require_fabric
 from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
@@ -78,6 +78,7 @@ def plan(
     require_fabric(mpi)
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
+    command = told.expanded(way, command)
     result = Plan(mpi, list(command), launch.find(way, command), provider)
     if cleaner := launch.cleaner_in(command):
         result.warnings.append(
@@ -208,9 +209,11 @@ def _hand_on_by_list(result: Plan) -> None:
         for word in list(launch.words(way, result.command))
         if word.name and f"-{word.name}" == way.export
     ]
-    if not theirs:
+    if not theirs and not told.exports(way, result.command):
         setting = next(row for row in result.mpi.settings if row.name == way.export_list)
-        _add(result, setting.name, ";".join(names), setting.reason, keep=False)
+        ours, separator = LISTS[setting.name].join(names), LISTS[setting.name]
+        configured = "" if setting.name in os.environ else told.handed_on(result.mpi, result.command)
+        _add(result, setting.name, _in_front(ours, configured, separator), setting.reason, keep=False)
         return
     place = launch.first_argument(way, result.command)
     result.command[place:place] = [
@@ -249,13 +252,13 @@ def _hand_on_by_argument(result: Plan) -> None:
     """srun: all variables, unless an argument or a variable in its place lists them. NONE is a list without any."""
     way = result.mpi.launch
     names = _names(result)
-    told = [word for word in launch.words(way, result.command) if word.name in way.exports]
-    for word in told:
+    given = [word for word in launch.words(way, result.command) if word.name in way.exports]
+    for word in given:
         text = result.command[word.at]
         start = text[: len(text) - len(word.value)]
         result.command[word.at] = start + launch.widened(word.value, names)
     theirs = os.environ.get(way.exports_by)
-    if theirs is not None and not told and launch.widened(theirs, names) != theirs:
+    if theirs is not None and not given and launch.widened(theirs, names) != theirs:
         reason = f"hands these variables to ranks (yours: {theirs})"
         result.variables.append(Variable(way.exports_by, launch.widened(theirs, names), reason, None))
 

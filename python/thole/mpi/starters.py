@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from thole.mpi.families import Launch
+from thole.mpi.launchers import Launch
 
 
 @dataclass(frozen=True)
