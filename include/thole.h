@@ -249,7 +249,7 @@ enum thole_flags {
 };
 
 enum {
-	THOLE_SEGMENTS_MAX = 1024,     /* segments of a vector send or receive */
+	THOLE_SEGMENTS_MAX = 1024 /* segments of a vector send or receive */
 };
 #define THOLE_LENGTH_MAX ((uint64_t)1 << 40) /* bytes of a message */
 
