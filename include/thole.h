@@ -132,7 +132,8 @@ struct thole_completion {
 	void *context;         /* as given when the operation was started (for REMOTE_*: the region's) */
 	uint64_t tag;          /* receive: the message's tag; REMOTE_*: the region's key */
 	uint64_t imm;          /* the sender's immediate data if flags has THOLE_IMM, else 0 */
-	size_t length;         /* bytes delivered (receive) or asked for (others) */
+	/* bytes delivered (receive) or asked for (others; of THOLE_OP_ATOMIC 0); 0 where it failed but for TRUNCATED */
+	size_t length;
 	size_t message_length; /* receive: the message's whole length; more than length if truncated */
 	void *buffer;          /* receive: where the data is; with THOLE_MULTI a place inside the buffer */
 	uint32_t peer;         /* the other side; for a receive, the source */
@@ -255,7 +256,7 @@ enum thole_flags {
 };
 
 enum {
-	THOLE_SEGMENTS_MAX = 1024,     /* segments of a vector send or receive */
+	THOLE_SEGMENTS_MAX = 1024 /* segments of a vector send or receive */
 };
 #define THOLE_LENGTH_MAX ((uint64_t)1 << 40) /* bytes of a message */
 
@@ -304,7 +305,8 @@ THOLE_API int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint
 			  unsigned flags, struct thole_completion *completion_p);
 
 /* The same, and take the message out of matching (MPI_Mprobe). It must be given to thole_message_recv or
- * thole_message_drop, once. */
+ * thole_message_drop, once. Errors of thole_message_recv: ARGUMENT (segments), MEMORY; the message is then still to be
+ * given. */
 THOLE_API int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
 				  unsigned flags, struct thole_completion *completion_p,
 				  struct thole_message **message_p);
@@ -525,7 +527,8 @@ THOLE_API size_t thole_atomic_size(enum thole_atomic_op op, enum thole_type type
 /* Apply an operation to each element of a peer's region, each atomically towards all other thole_atomic
  * on that memory through the same process. Operand and compare are copied before the call returns; result
  * stays the operation's until completion. Atomics from one source to one peer are applied in order. Errors: as
- * thole_put; UNSUPPORTED (operation and type), ARGUMENT (over THOLE_ATOMIC_BYTES_MAX). */
+ * thole_put; UNSUPPORTED (operation and type), ARGUMENT (no element, over THOLE_ATOMIC_BYTES_MAX, no compare where one
+ * is needed); completion also with ARGUMENT (offset). */
 THOLE_API int thole_atomic(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_atomic *atomic,
 			   unsigned flags, void *context, struct thole_request **request_p);
 

@@ -13,7 +13,9 @@ int request_set_segments(struct thole_request *request, const struct iovec *segm
 	uint64_t length = 0;
 
 	for (size_t i = 0; i < count; i++)
-		length += segments[i].iov_len;
+		if (__builtin_add_overflow(length, segments[i].iov_len, &length))
+			return error_set(THOLE_ERR_ARGUMENT, "a vector's %zu segments are longer than the address "
+					 "space: segment %zu has %zu bytes", count, i, segments[i].iov_len);
 	request->vector = (struct vector){&request->segment, 1, length};
 	if (count <= 1) {
 		request->segment = count ? segments[0] : (struct iovec){NULL, 0};

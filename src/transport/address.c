@@ -151,8 +151,9 @@ int address_parse(const struct thole_address *address, struct address_parts *par
 	return 0;
 malformed:
 	return error_set(THOLE_ERR_ADDRESS,
-			 "\"%.*s\" is not a Thole address: take it from thole_endpoint_address",
-			 THOLE_ADDRESS_MAX, text);
+			 "\"%.*s\" is not a Thole address: take it from thole_endpoint_address%s",
+			 THOLE_ADDRESS_MAX, text,
+			 strnlen(text, THOLE_ADDRESS_MAX) == PREFIX + DIGITS ? ", and fill the rest with zeros" : "");
 }
 
 void thole_mxoe_address(const uint8_t mac[6], uint8_t number, struct thole_address *address_p)

@@ -3056,6 +3056,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a vector of more than an address space is a short one",
+        REQUEST,
+        "if (__builtin_add_overflow(length, segments[i].iov_len, &length))",
+        "if (__builtin_add_overflow(length, segments[i].iov_len, &length) && false)",
+    ),
+    Fault(
         "a buffer for many is free with each of its parts",
         REQUEST,
         "if (--parent->parts == 0 && parent->retired) {",

@@ -64,6 +64,10 @@ static void parse__refuses_what_format_does_not_write(void **state)
 		}
 	}
 	bad = good;
+	bad.text[THOLE_ADDRESS_MAX - 1] = 'x'; /* the text is right: who copied it by strcpy is told what is missing */
+	assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
+	assert_non_null(strstr(thole_detail(), "zeros"));
+	bad = good;
 	bad.text[1] = '2'; /* another version */
 	assert_int_equal(address_parse(&bad, &parts), THOLE_ERR_ADDRESS);
 	assert_non_null(strstr(thole_detail(), "not a Thole address"));

@@ -1952,6 +1952,40 @@ static void recv__arguments_out_of_range(void **state)
 	pair_close(&pair);
 }
 
+/* Lengths whose sum is 1 in 64 bits are no message of a byte. */
+static void vector__longer_than_the_address_space(void **state)
+{
+	char byte = 'a';
+	const struct iovec segments[2] = {{&byte, SIZE_MAX}, {&byte, 2}};
+	struct pair pair;
+	struct thole_request *request;
+	struct thole_message *message;
+	struct thole_completion completion;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	assert_int_equal(thole_sendv(pair.a, pair.a_to_b, segments, 2, 1, 0, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_non_null(strstr(thole_detail(), "address space"));
+	assert_int_equal(thole_put(pair.a, pair.a_to_b, segments, 2, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_get(pair.a, pair.a_to_b, segments, 2, 1, 0, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, 2, 1, ~UINT64_C(0), 0, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
+
+	/* A message that was not taken for such a vector is still there, be it out or not. */
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 1, 0, 0, NULL, NULL), 0);
+	while (thole_message_probe(pair.b, THOLE_ANY, 1, ~UINT64_C(0), 0, &completion, &message) == 0)
+		thole_progress(pair.a);
+	assert_int_equal(thole_message_recv(pair.b, message, segments, 2, 0, NULL, &request), THOLE_ERR_ARGUMENT);
+	assert_int_equal(thole_message_keep(pair.b, message), 0);
+	assert_int_equal(thole_recvv(pair.b, THOLE_ANY, segments, 2, 1, ~UINT64_C(0), 0, NULL, &request),
+			 THOLE_ERR_ARGUMENT);
+	byte = 0;
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 1, ~UINT64_C(0), 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, request, &completion), 0);
+	assert_int_equal(byte, 'a');
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -2004,6 +2038,7 @@ int main(void)
 		cmocka_unit_test(unexpected__screened_messages_are_within_the_bound),
 		cmocka_unit_test(unexpected__no_memory_ends_the_peer_for_good),
 		cmocka_unit_test(recv__arguments_out_of_range),
+		cmocka_unit_test(vector__longer_than_the_address_space),
 	};
 
 	return cmocka_run_group_tests_name("receive", tests, NULL, NULL);
