@@ -57,3 +57,37 @@ def test_target_may_compute(mpi: InstalledMpi, tmp_path: Path) -> None:
     assert done.status == 0, done.output + done.errors
     seen = counters(done.output + done.errors)
     assert seen["shm_puts"] >= 40 and seen["shm_gets"] >= 40
+
+
+# Each rank's part of a shared window is written and read by the rank before it.
+SHARED = """
+import numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+window = MPI.Win.Allocate_shared(16384, 1, comm=world)
+memory, _ = window.Shared_query(world.rank)
+mine = np.frombuffer(memory, np.uint8)
+mine[:] = 255
+out, into = np.full(16384, world.rank, np.uint8), np.zeros(16384, np.uint8)
+after = (world.rank + 1) % world.size
+world.Barrier()
+for turn in range(20):
+    window.Lock(after, MPI.LOCK_EXCLUSIVE)
+    window.Put(out, after)
+    window.Unlock(after)
+    window.Lock(after, MPI.LOCK_EXCLUSIVE)
+    window.Get(into, after)
+    window.Unlock(after)
+    assert (into == out).all()
+world.Barrier()
+assert (mine == (world.rank - 1) % world.size).all()
+window.Free()
+"""
+
+
+@pytest.mark.about("impi", "openmpi")
+def test_puts_into_shared_windows(mpi: InstalledMpi) -> None:
+    """Intel MPI with the remedy of docs/GUIDE.md. Under MPICH nobody shares a window (MPIR_CVAR_NOLOCAL)."""
+    env = {"MPIR_CVAR_CH4_OFI_ENABLE_RMA": "0"} if mpi.name == "impi" else {}
+    done = mpi.run_python(2, SHARED, env=env, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
