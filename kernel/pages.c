@@ -323,18 +323,55 @@ static int pages_pin_run(struct pages *pages, const struct region_run *run)
 	return status;
 }
 
+static u64 pages_chunk(void)
+{
+	return clamp_t(u64, READ_ONCE(chunk_pages), 1, CHUNK_MAX);
+}
+
+/* How many pages the region's first bytes are in. */
+static u64 pages_until(const struct pages *pages, u64 bytes)
+{
+	struct region_piece last;
+
+	if (!bytes)
+		return 0;
+	region_piece_at(&pages->region, bytes - 1, 1, &last);
+	return last.page + 1;
+}
+
 static bool pages_next(struct pages *pages, u64 bytes, struct region_run *run_p)
 {
-	u64 chunk = clamp_t(u64, READ_ONCE(chunk_pages), 1, CHUNK_MAX);
 	bool more;
 
 	read_lock_bh(&pages->lock);
-	more = !region_ready(&pages->region, 0, bytes) && region_next(&pages->region, chunk, run_p);
+	more = !region_ready(&pages->region, 0, bytes) && region_next(&pages->region, pages_chunk(), run_p);
 	read_unlock_bh(&pages->lock);
 	return more;
 }
 
-static int pages_pin_all(struct pages *pages, u64 bytes)
+/* Pages that a child has, too, or that may not stay where they are, are copied when they are pinned, which changes the
+ * mapping, and takes what is pinned in front. So where that has happened as many of the next are had copied at once, by
+ * pins that go again: those in front are then pinned a few times in all, and not once for each run. */
+static void pages_settle(struct pages *pages, u64 from, u64 end)
+{
+	struct mm_struct *mm = pages->holder->mm;
+	struct region_run run;
+	long got;
+
+	while (from < end && !READ_ONCE(pages->forgotten) && !fatal_signal_pending(current) && mmget_not_zero(mm)) {
+		region_run_at(&pages->region, from, min(end - from, pages_chunk()), &run);
+		got = pin_run(pages, &run);
+		if (got > 0)
+			unpin_user_pages(pages->list + from, got);
+		mmput_async(mm);
+		if (got < 0)
+			return; /* it is found out when it is their turn */
+		from += got;
+		cond_resched();
+	}
+}
+
+static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 {
 	struct region_run run;
 	int status = 0, vain = 0;
@@ -350,18 +387,21 @@ static int pages_pin_all(struct pages *pages, u64 bytes)
 		vain = status == -EAGAIN ? vain + 1 : 0;
 		if (vain && vain < TRIES_MAX)
 			status = 0;
+		if (vain && READ_ONCE(pages->region.generation) != run.generation)
+			pages_settle(pages, run.page + run.pages,
+				     min(2 * run.page + run.pages, pages_until(pages, soon)));
 		cond_resched();
 	}
 	return status;
 }
 
-int pages_pin(struct pages *pages, u64 bytes)
+int pages_pin(struct pages *pages, u64 bytes, u64 soon)
 {
 	int status = mutex_lock_killable(&pages->pinning);
 
 	if (status)
 		return status;
-	status = pages_pin_all(pages, bytes);
+	status = pages_pin_all(pages, bytes, soon);
 	mutex_unlock(&pages->pinning);
 	return status;
 }
@@ -369,8 +409,8 @@ int pages_pin(struct pages *pages, u64 bytes)
 static void pages_work(struct work_struct *work)
 {
 	struct pages *pages = container_of(work, struct pages, work);
-
-	struct thole_driver_pinned pinned = {.status = pages_pin(pages, READ_ONCE(pages->wanted))};
+	u64 wanted = READ_ONCE(pages->wanted);
+	struct thole_driver_pinned pinned = {.status = pages_pin(pages, wanted, wanted)};
 
 	read_lock_bh(&pages->lock);
 	pinned.pinned = pages->region.pinned;
@@ -483,7 +523,7 @@ int pages_copy(struct pages *pages, const struct thole_driver_copy *copy)
 		long copied = pages_copy_piece(pages, at, copy->length - done, memory + done, into);
 
 		if (copied == -EAGAIN && ++vain < TRIES_MAX)
-			copied = pages_pin(pages, at + 1);
+			copied = pages_pin(pages, at + 1, copy->offset + copy->length);
 		else if (copied > 0)
 			vain = 0;
 		if (copied < 0)

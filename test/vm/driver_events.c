@@ -326,6 +326,70 @@ static void case_fork(void)
 	stayed(&bed);
 }
 
+enum { SHARED_PAGES = 4096, SHARED = SHARED_PAGES * PAGE };
+
+/* How many pages are pinned until all of a region are, beside a child that has them, too. */
+static uint64_t pins_beside_child(const struct driver *driver, unsigned char *memory, uint32_t flags,
+				  void (*have)(const struct driver *, uint32_t))
+{
+	uint64_t before = driver->shared->pins;
+	uint32_t id = declare(driver, memory, SHARED, flags);
+	pid_t child = fork();
+
+	CHECK(id && child >= 0);
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	have(driver, id);
+	CHECK(pages_pinned() == SHARED_PAGES);
+	CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(wait_for(child)));
+	CHECK(forget(driver, id) == 0);
+	return driver->shared->pins - before;
+}
+
+static void have_pinned(const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, SHARED, 0, &answer) == 0);
+}
+
+static void have_in_background(const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, SHARED, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	while (answer.state != THOLE_DRIVER_PINNED)
+		CHECK(pin(driver, id, 0, 0, &answer) == 0);
+}
+
+static void have_copied(const struct driver *driver, uint32_t id)
+{
+	unsigned char *other = memory_new(SHARED);
+
+	CHECK(copy(driver, id, 0, other, SHARED, 0) == 0 && other[SHARED - 1] == contents(SHARED - 1, 3));
+	CHECK(munmap(other, SHARED) == 0);
+}
+
+/* Pages that a child has, too, and those of zeros that were only read, are copied when they are pinned. Each time that
+ * takes all pins; and yet what is in front is not pinned again for each. */
+static void case_shared(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(SHARED);
+
+	for (size_t at = 0; at < SHARED; at += PAGE)
+		CHECK(*(volatile unsigned char *)(memory + at) == 0);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_pinned) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 1);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_pinned) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 2);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_in_background) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 3);
+	CHECK(pins_beside_child(&driver, memory, 0, have_copied) < 4 * SHARED_PAGES);
+}
+
 /* A successor has the descriptor, but not the memory. */
 static void case_exec(void)
 {
@@ -686,7 +750,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
-	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(exec), CASE(exit),
+	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
 	CASE(kill), CASE(userfault), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
 	CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
