@@ -2,7 +2,9 @@
 #include "pages.h"
 
 #include <linux/capability.h>
+#include <linux/fs.h>
 #include <linux/highmem.h>
+#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -226,6 +228,31 @@ u64 pages_yield(struct pages *pages)
 
 /* ---- Pinning --------------------------------------------------------------------------------- */
 
+/* Whether pages of a mapping come without asking a file system, which may be a program of the user's (FUSE). */
+static bool mapping_is_memory(const struct vm_area_struct *vma)
+{
+	unsigned long magic = vma->vm_file ? file_inode(vma->vm_file)->i_sb->s_magic : TMPFS_MAGIC;
+
+	return magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC;
+}
+
+/* A worker pins of files what is there, and waits for none: others wait for workers, and a file system may never
+ * answer. */
+static long pin_for_process(struct mm_struct *mm, const struct region_run *run, unsigned int flags, struct page **list)
+{
+	unsigned long end = run->address + (run->pages << PAGE_SHIFT);
+	struct vm_area_struct *vma;
+	long got;
+
+	mmap_read_lock(mm);
+	for (vma = find_vma(mm, run->address); vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end))
+		if (!mapping_is_memory(vma))
+			flags |= FOLL_NOFAULT;
+	got = compat_pin_remote(mm, run->address, run->pages, flags, list);
+	mmap_read_unlock(mm);
+	return got;
+}
+
 /* Pin a run. Returns how many pages, from its front, or why none. */
 static long pin_run(struct pages *pages, const struct region_run *run)
 {
@@ -234,13 +261,10 @@ static long pin_run(struct pages *pages, const struct region_run *run)
 	struct mm_struct *mm = pages->holder->mm;
 	long got;
 
-	if (mm == current->mm) {
+	if (mm == current->mm)
 		got = compat_pin_own(run->address, run->pages, flags, list);
-	} else {
-		mmap_read_lock(mm);
-		got = compat_pin_remote(mm, run->address, run->pages, flags, list);
-		mmap_read_unlock(mm);
-	}
+	else
+		got = pin_for_process(mm, run, flags, list);
 	/* After it: a mapping that comes in its place is found out by pages_commit. */
 	if (got > 0 && flags & FOLL_WRITE && !compat_may_write(mm, run->address, got)) {
 		unpin_user_pages(list, got);

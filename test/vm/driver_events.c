@@ -5,6 +5,7 @@
  *
  *     thole-driver-events [CASE...]      as root; each case in a process of its own
  */
+#include <linux/fuse.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
@@ -512,6 +513,92 @@ static void case_userfault(void)
 	userfault_killed();
 }
 
+enum { STUCK = 600 }; /* more than the kernel has workers of a kind for */
+
+/* Tells of a file that is the root of its file system, and never what is in it. */
+static void *file_system(void *argument)
+{
+	union {
+		struct fuse_in_header head;
+		char bytes[FUSE_MIN_READ_BUFFER];
+	} asked;
+	int fd = *(int *)argument;
+
+	while (read(fd, &asked, sizeof(asked)) > 0) {
+		struct {
+			struct fuse_out_header head;
+			union {
+				struct fuse_init_out init;
+				struct fuse_attr_out attr;
+				struct fuse_open_out open;
+			};
+		} said = {.head = {.len = sizeof(said.head), .unique = asked.head.unique}};
+
+		switch (asked.head.opcode) {
+		case FUSE_INIT:
+			said.init = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION};
+			said.head.len += sizeof(said.init);
+			break;
+		case FUSE_GETATTR:
+			said.attr.attr = (struct fuse_attr){
+				.ino = FUSE_ROOT_ID, .mode = S_IFREG | 0444, .nlink = 1, .size = STUCK * PAGE};
+			said.head.len += sizeof(said.attr);
+			break;
+		case FUSE_OPEN:
+			said.head.len += sizeof(said.open);
+			break;
+		case FUSE_READ:
+			continue;
+		default:
+			said.head.error = -ENOSYS;
+		}
+		CHECK(write(fd, &said, said.head.len) == (ssize_t)said.head.len);
+	}
+	return NULL;
+}
+
+/* A file that is never read, as of a user's own file system. */
+static void *map_stuck_file(void)
+{
+	char name[] = "/tmp/thole-XXXXXX", options[64];
+	static int fuse;
+	pthread_t thread;
+	void *memory;
+	int fd = mkstemp(name);
+
+	fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0 && close(fd) == 0 && fuse >= 0);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=100444,user_id=0,group_id=0", fuse);
+	CHECK(mount("none", name, "fuse", 0, options) == 0);
+	CHECK(pthread_create(&thread, NULL, file_system, &fuse) == 0);
+	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
+	memory = mmap(NULL, STUCK * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(memory != MAP_FAILED);
+	return memory;
+}
+
+/* Who waits for a file system that never answers does not keep others waiting. */
+static void case_stuck(void)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
+	struct driver stuck = driver_open();
+	unsigned char *file = map_stuck_file();
+	struct thole_driver_pin answer;
+
+	for (unsigned i = 0; i < STUCK; i++) {
+		uint32_t id = declare(&stuck, file + i * PAGE, PAGE, 0);
+
+		CHECK(id && pin(&stuck, id, PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	}
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(pin(&bed.driver, bed.id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	for (unsigned i = 0; i < 1000 && answer.state != THOLE_DRIVER_PINNED; i++) {
+		CHECK(usleep(20000) == 0);
+		CHECK(pin(&bed.driver, bed.id, 0, 0, &answer) == 0);
+	}
+	CHECK(answer.state == THOLE_DRIVER_PINNED);
+}
+
 /* ---- Memory under pressure ------------------------------------------------------------------- */
 
 static void case_swap(void)
@@ -751,7 +838,7 @@ static const struct {
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
-	CASE(kill), CASE(userfault), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
+	CASE(kill), CASE(userfault), CASE(stuck), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
 	CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 

@@ -22,7 +22,7 @@ from conftest import FULL, in_full_only
 Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
-    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill userfault "
+    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill userfault stuck "
     "swap shrink vector overlapping background limit order arguments many watch"
 ).split()
 VIEWS = (
