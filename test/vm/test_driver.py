@@ -189,6 +189,49 @@ def test_unload(driver: Run, build: Path, part: int) -> None:
     )
 
 
+# Sockets become tunnels (UDP_ENCAP, L2TP) and none again, over and over, while the driver has them and gives them back.
+# Then an ICMP message comes to each.
+TUNNELS = """
+import fcntl, os, signal, socket, struct, sys
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
+for own in sockets:
+    own.bind(("127.0.0.1", 0))
+driver = os.open("/dev/thole", os.O_RDWR)
+child = os.fork()
+while child == 0:
+    for own in sockets:
+        for kind in (0, 3):
+            own.setsockopt(socket.IPPROTO_UDP, 100, kind)
+for own in sockets:
+    taken = False
+    while not taken:
+        try:
+            taken = fcntl.ioctl(driver, 0x4008E710, struct.pack("iI", own.fileno(), 0)) is not None
+        except OSError:
+            pass
+    fcntl.ioctl(driver, 0xE711, own.fileno())
+os.kill(child, signal.SIGKILL)
+os.close(driver)
+print("left", flush=True)
+sys.stdin.readline()
+for own in sockets:
+    own.setsockopt(socket.IPPROTO_UDP, 100, 3)
+    own.sendto(b"", ("127.0.0.1", 9))
+"""
+
+
+@pytest.mark.quick_on("6.12")
+def test_tunnels(driver: Run) -> None:
+    """Sockets that have left the driver know nothing of the module, which is unloaded, whatever the program does with
+    them meanwhile."""
+    driver(
+        f"cat >/out/tunnels <<'END'{TUNNELS}END\nip link set lo up\n"
+        f"coproc {sys.executable} /out/tunnels; read -r -u ${{COPROC[0]}} said; [ $said = left ]\n"
+        f"$k rmmod thole; echo >&${{COPROC[1]}}; wait $COPROC_PID; $k insmod $m",
+        cpus=2,
+    )
+
+
 @pytest.mark.later_kernel
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags, and memory that goes amid a transfer; then long ones without."""
