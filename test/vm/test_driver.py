@@ -17,7 +17,7 @@ import guest as guests
 import kernels
 import module
 import pytest
-from conftest import FULL, in_full_only
+from conftest import FULL, assert_well, in_full_only, make_bed
 
 Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
@@ -25,6 +25,7 @@ CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill userfault stuck "
     "swap shrink vector overlapping background limit order arguments many watch"
 ).split()
+REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
@@ -297,6 +298,21 @@ def test_killed(driver: Run, build: Path) -> None:
         command += f"\n{stress} --ranks 4 --hosts 2\n{stress} --ranks 3 --hosts 3 --options inject_loss=50"
         command += f"\nfor way in blackhole blackhole-one-way no-address; do {system}/thole-ways $way; done"
     driver(command, cpus=2)
+
+
+@in_full_only
+@pytest.mark.parametrize("series", ("6.1", "6.12"))
+def test_realtime(series: str, build: Path, tmp_path: Path) -> None:
+    """On Debian's kernels with PREEMPT_RT, where what spins elsewhere may sleep."""
+    try:
+        (kernel,) = (kernel for kernel in kernels.fetch_realtime(build) if kernel.series == series)
+        file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
+    program = f"{build}/test/vm/thole-driver"
+    command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
+    job = guests.Job(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole", tmp_path / "out", cpus=2)
+    assert_well(guests.run(make_bed(kernel, build, tmp_path), job))
 
 
 @pytest.mark.quick_on("6.12")
