@@ -90,7 +90,7 @@ void pages_forget(struct pages *pages);
 
 void pages_put(struct pages *pages);
 
-/* Pin until the region's first bytes are, of which so many are likely to be asked for soon. May sleep; as a process that
+/* Pin until the region's first bytes are. soon: so many are likely to be asked for next. May sleep; as a process that
  * is not the holder's, too. */
 int pages_pin(struct pages *pages, u64 bytes, u64 soon);
 

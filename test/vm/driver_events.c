@@ -536,7 +536,8 @@ static void *file_system(void *argument)
 
 		switch (asked.head.opcode) {
 		case FUSE_INIT:
-			said.init = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION};
+			said.init = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION,
+							   .minor = FUSE_KERNEL_MINOR_VERSION};
 			said.head.len += sizeof(said.init);
 			break;
 		case FUSE_GETATTR:
@@ -573,7 +574,7 @@ static void *map_stuck_file(void)
 	CHECK(pthread_create(&thread, NULL, file_system, &fuse) == 0);
 	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
 	memory = mmap(NULL, STUCK * PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	CHECK(memory != MAP_FAILED);
+	CHECK(memory != MAP_FAILED && close(fd) == 0); /* while somebody answers that */
 	return memory;
 }
 
@@ -838,8 +839,8 @@ static const struct {
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
-	CASE(kill), CASE(userfault), CASE(stuck), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
-	CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
+	CASE(kill), CASE(userfault), CASE(stuck), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping),
+	CASE(background), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)
