@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -563,6 +564,7 @@ static void *map_stuck_file(void)
 {
 	char name[] = "/tmp/thole-XXXXXX", options[64];
 	static int fuse;
+	struct stat state;
 	pthread_t thread;
 	void *memory;
 	int fd = mkstemp(name);
@@ -573,6 +575,7 @@ static void *map_stuck_file(void)
 	CHECK(mount("none", name, "fuse", 0, options) == 0);
 	CHECK(pthread_create(&thread, NULL, file_system, &fuse) == 0);
 	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
+	CHECK(fstat(fd, &state) == 0 && state.st_size == STUCK * PAGE); /* by which the kernel knows it */
 	memory = mmap(NULL, STUCK * PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK(memory != MAP_FAILED && close(fd) == 0); /* while somebody answers that */
 	return memory;
