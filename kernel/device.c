@@ -139,7 +139,7 @@ static long device_pin(struct descriptor *descriptor, void __user *argument)
 	else if (pin.flags & THOLE_DRIVER_BACKGROUND)
 		pages_pin_later(pages, pin.bytes);
 	else if (pin.bytes)
-		status = pages_pin(pages, pin.bytes);
+		status = pages_pin(pages, pin.bytes, pin.bytes);
 	read_lock_bh(&pages->lock);
 	pin.pages = pages->region.pages;
 	pin.pinned = pages->region.pinned;

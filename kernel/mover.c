@@ -13,6 +13,8 @@
 #include "compat.h"
 #include "mover_read.h"
 
+enum { LEAVE_TRIES = 8 };
+
 static struct workqueue_struct *workers;
 
 /* ---- Frames that come ------------------------------------------------------------------------ */
@@ -99,10 +101,31 @@ static int mover_arrived(struct sock *sk, struct sk_buff *skb)
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
 
+/* ICMP messages do not come to us any more: this module may go, and the socket may stay. udp.c, which asks nobody of
+ * whom encap_type is 0, reads where they go twice; so that is taken away when nobody can have begun to. The program may
+ * make a tunnel of its socket at any time; who does so again and again does not keep us. */
+static bool mover_leave_errors(struct sock *sk, bool last)
+{
+	bool left = true;
+
+	lock_sock(sk);
+	if (READ_ONCE(udp_sk(sk)->encap_rcv) == mover_arrived)
+		; /* another descriptor's already */
+	else if (!READ_ONCE(udp_sk(sk)->encap_type) || last)
+		WRITE_ONCE(udp_sk(sk)->encap_err_rcv, NULL);
+	else
+		left = false;
+	if (!left)
+		WRITE_ONCE(udp_sk(sk)->encap_type, 0);
+	release_sock(sk);
+	return left;
+}
+
 /* It is as if it had never been ours, but that some frames may be on their way through mover_arrived. */
 static void mover_leave_socket(struct mover_socket *socket)
 {
 	struct sock *sk = socket->sk;
+	u32 tries = 0;
 
 	lock_sock(sk);
 	WRITE_ONCE(udp_sk(sk)->encap_type, 0);
@@ -114,11 +137,9 @@ static void mover_leave_socket(struct mover_socket *socket)
 	socket->mover->socket_count--;
 	spin_unlock_bh(&socket->mover->lock);
 	mover_whole_end(&socket->whole);
-	synchronize_net();
-	lock_sock(sk);
-	if (!udp_sk(sk)->encap_type) /* else it is somebody's already */
-		udp_sk(sk)->encap_err_rcv = NULL; /* udp.c reads it twice, so not before nobody does */
-	release_sock(sk);
+	do
+		synchronize_net();
+	while (!mover_leave_errors(sk, tries++ == LEAVE_TRIES));
 	sock_put(sk);
 	kfree(socket);
 }

@@ -81,7 +81,8 @@ void mover_fetch_reap(struct mover *mover, bool all)
 static void mover_fetch_work(struct work_struct *work)
 {
 	struct mover_fetch *fetch = container_of(work, struct mover_fetch, work);
-	int status = pages_pin(fetch->pages, fetch->region_offset + fetch->wanted.length);
+	u64 end = fetch->region_offset + fetch->wanted.length;
+	int status = pages_pin(fetch->pages, end, end);
 
 	mover_lock(fetch->mover);
 	if (status && fetch->connection)

@@ -142,7 +142,7 @@ int mover_serve_pull(struct mover_connection *connection, const struct packet *p
 /* What has to be pinned for the next one. */
 struct serve_want {
 	struct pages *pages; /* with a reference */
-	u64 bytes;           /* from its front */
+	u64 bytes, soon;     /* from its front; soon: all of the window */
 	u64 window;
 	u32 connection;
 };
@@ -191,7 +191,8 @@ static int mover_serve_packet(struct mover *mover, struct serve_want *want)
 	read_unlock_bh(&window->pages->lock);
 	if (!ready) {
 		kref_get(&window->pages->references);
-		*want = (struct serve_want){window->pages, start + bytes, window->name, connection->id};
+		*want = (struct serve_want){window->pages, start + bytes, window->offset + window->length, window->name,
+					    connection->id};
 		return -EAGAIN;
 	}
 	if (status)
@@ -203,7 +204,7 @@ static int mover_serve_packet(struct mover *mover, struct serve_want *want)
 /* Pin what is wanted, or let the window go. */
 static void mover_serve_pin(struct mover *mover, const struct serve_want *want)
 {
-	int status = pages_pin(want->pages, want->bytes);
+	int status = pages_pin(want->pages, want->bytes, want->soon);
 	struct mover_connection *connection;
 
 	pages_put(want->pages);

@@ -2,7 +2,9 @@
 #include "pages.h"
 
 #include <linux/capability.h>
+#include <linux/fs.h>
 #include <linux/highmem.h>
+#include <linux/magic.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pid.h>
@@ -226,6 +228,31 @@ u64 pages_yield(struct pages *pages)
 
 /* ---- Pinning --------------------------------------------------------------------------------- */
 
+/* Whether pages of a mapping come without asking a file system, which may be a program of the user's (FUSE). */
+static bool mapping_is_memory(const struct vm_area_struct *vma)
+{
+	unsigned long magic = vma->vm_file ? file_inode(vma->vm_file)->i_sb->s_magic : TMPFS_MAGIC;
+
+	return magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC;
+}
+
+/* A worker pins of files what is there, and waits for none: others wait for workers, and a file system may never
+ * answer. */
+static long pin_for_process(struct mm_struct *mm, const struct region_run *run, unsigned int flags, struct page **list)
+{
+	unsigned long end = run->address + (run->pages << PAGE_SHIFT);
+	struct vm_area_struct *vma;
+	long got;
+
+	mmap_read_lock(mm);
+	for (vma = find_vma(mm, run->address); vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end))
+		if (!mapping_is_memory(vma))
+			flags |= FOLL_NOFAULT;
+	got = compat_pin_remote(mm, run->address, run->pages, flags, list);
+	mmap_read_unlock(mm);
+	return got;
+}
+
 /* Pin a run. Returns how many pages, from its front, or why none. */
 static long pin_run(struct pages *pages, const struct region_run *run)
 {
@@ -234,13 +261,10 @@ static long pin_run(struct pages *pages, const struct region_run *run)
 	struct mm_struct *mm = pages->holder->mm;
 	long got;
 
-	if (mm == current->mm) {
+	if (mm == current->mm)
 		got = compat_pin_own(run->address, run->pages, flags, list);
-	} else {
-		mmap_read_lock(mm);
-		got = compat_pin_remote(mm, run->address, run->pages, flags, list);
-		mmap_read_unlock(mm);
-	}
+	else
+		got = pin_for_process(mm, run, flags, list);
 	/* After it: a mapping that comes in its place is found out by pages_commit. */
 	if (got > 0 && flags & FOLL_WRITE && !compat_may_write(mm, run->address, got)) {
 		unpin_user_pages(list, got);
@@ -323,18 +347,55 @@ static int pages_pin_run(struct pages *pages, const struct region_run *run)
 	return status;
 }
 
+static u64 pages_chunk(void)
+{
+	return clamp_t(u64, READ_ONCE(chunk_pages), 1, CHUNK_MAX);
+}
+
+/* How many pages the region's first bytes are in. */
+static u64 pages_until(const struct pages *pages, u64 bytes)
+{
+	struct region_piece last;
+
+	if (!bytes)
+		return 0;
+	region_piece_at(&pages->region, bytes - 1, 1, &last);
+	return last.page + 1;
+}
+
 static bool pages_next(struct pages *pages, u64 bytes, struct region_run *run_p)
 {
-	u64 chunk = clamp_t(u64, READ_ONCE(chunk_pages), 1, CHUNK_MAX);
 	bool more;
 
 	read_lock_bh(&pages->lock);
-	more = !region_ready(&pages->region, 0, bytes) && region_next(&pages->region, chunk, run_p);
+	more = !region_ready(&pages->region, 0, bytes) && region_next(&pages->region, pages_chunk(), run_p);
 	read_unlock_bh(&pages->lock);
 	return more;
 }
 
-static int pages_pin_all(struct pages *pages, u64 bytes)
+/* Pages that a child has, too, or that may not stay where they are, are copied when they are pinned, which changes the
+ * mapping, and takes what is pinned in front. So where that has happened as many of the next are had copied at once, by
+ * pins that go again: those in front are then pinned a few times in all, and not once for each run. */
+static void pages_settle(struct pages *pages, u64 from, u64 end)
+{
+	struct mm_struct *mm = pages->holder->mm;
+	struct region_run run;
+	long got;
+
+	while (from < end && !READ_ONCE(pages->forgotten) && !fatal_signal_pending(current) && mmget_not_zero(mm)) {
+		region_run_at(&pages->region, from, min(end - from, pages_chunk()), &run);
+		got = pin_run(pages, &run);
+		if (got > 0)
+			unpin_user_pages(pages->list + from, got);
+		mmput_async(mm);
+		if (got < 0)
+			return; /* it is found out when it is their turn */
+		from += got;
+		cond_resched();
+	}
+}
+
+static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 {
 	struct region_run run;
 	int status = 0, vain = 0;
@@ -350,18 +411,21 @@ static int pages_pin_all(struct pages *pages, u64 bytes)
 		vain = status == -EAGAIN ? vain + 1 : 0;
 		if (vain && vain < TRIES_MAX)
 			status = 0;
+		if (vain && READ_ONCE(pages->region.generation) != run.generation)
+			pages_settle(pages, run.page + run.pages,
+				     min(2 * run.page + run.pages, pages_until(pages, soon)));
 		cond_resched();
 	}
 	return status;
 }
 
-int pages_pin(struct pages *pages, u64 bytes)
+int pages_pin(struct pages *pages, u64 bytes, u64 soon)
 {
 	int status = mutex_lock_killable(&pages->pinning);
 
 	if (status)
 		return status;
-	status = pages_pin_all(pages, bytes);
+	status = pages_pin_all(pages, bytes, soon);
 	mutex_unlock(&pages->pinning);
 	return status;
 }
@@ -369,8 +433,8 @@ int pages_pin(struct pages *pages, u64 bytes)
 static void pages_work(struct work_struct *work)
 {
 	struct pages *pages = container_of(work, struct pages, work);
-
-	struct thole_driver_pinned pinned = {.status = pages_pin(pages, READ_ONCE(pages->wanted))};
+	u64 wanted = READ_ONCE(pages->wanted);
+	struct thole_driver_pinned pinned = {.status = pages_pin(pages, wanted, wanted)};
 
 	read_lock_bh(&pages->lock);
 	pinned.pinned = pages->region.pinned;
@@ -483,7 +547,7 @@ int pages_copy(struct pages *pages, const struct thole_driver_copy *copy)
 		long copied = pages_copy_piece(pages, at, copy->length - done, memory + done, into);
 
 		if (copied == -EAGAIN && ++vain < TRIES_MAX)
-			copied = pages_pin(pages, at + 1);
+			copied = pages_pin(pages, at + 1, copy->offset + copy->length);
 		else if (copied > 0)
 			vain = 0;
 		if (copied < 0)

@@ -26,7 +26,6 @@
 #include <linux/mm_types.h>
 #include <linux/mmu_notifier.h>
 #include <linux/mutex.h>
-#include <linux/rwlock.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -91,8 +90,9 @@ void pages_forget(struct pages *pages);
 
 void pages_put(struct pages *pages);
 
-/* Pin until the region's first bytes are. May sleep; as a process that is not the holder's, too. */
-int pages_pin(struct pages *pages, u64 bytes);
+/* Pin until the region's first bytes are. soon: so many are likely to be asked for next. May sleep; as a process that
+ * is not the holder's, too. */
+int pages_pin(struct pages *pages, u64 bytes, u64 soon);
 
 /* The same by a worker. */
 void pages_pin_later(struct pages *pages, u64 bytes);

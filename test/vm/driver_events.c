@@ -5,11 +5,13 @@
  *
  *     thole-driver-events [CASE...]      as root; each case in a process of its own
  */
+#include <linux/fuse.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -326,6 +328,70 @@ static void case_fork(void)
 	stayed(&bed);
 }
 
+enum { SHARED_PAGES = 4096, SHARED = SHARED_PAGES * PAGE };
+
+/* How many pages are pinned until all of a region are, beside a child that has them, too. */
+static uint64_t pins_beside_child(const struct driver *driver, unsigned char *memory, uint32_t flags,
+				  void (*have)(const struct driver *, uint32_t))
+{
+	uint64_t before = driver->shared->pins;
+	uint32_t id = declare(driver, memory, SHARED, flags);
+	pid_t child = fork();
+
+	CHECK(id && child >= 0);
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	have(driver, id);
+	CHECK(pages_pinned() == SHARED_PAGES);
+	CHECK(kill(child, SIGKILL) == 0 && WIFSIGNALED(wait_for(child)));
+	CHECK(forget(driver, id) == 0);
+	return driver->shared->pins - before;
+}
+
+static void have_pinned(const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, SHARED, 0, &answer) == 0);
+}
+
+static void have_in_background(const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, SHARED, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	while (answer.state != THOLE_DRIVER_PINNED)
+		CHECK(pin(driver, id, 0, 0, &answer) == 0);
+}
+
+static void have_copied(const struct driver *driver, uint32_t id)
+{
+	unsigned char *other = memory_new(SHARED);
+
+	CHECK(copy(driver, id, 0, other, SHARED, 0) == 0 && other[SHARED - 1] == contents(SHARED - 1, 3));
+	CHECK(munmap(other, SHARED) == 0);
+}
+
+/* Pages that a child has, too, and those of zeros that were only read, are copied when they are pinned. Each time that
+ * takes all pins; and yet what is in front is not pinned again for each. */
+static void case_shared(void)
+{
+	struct driver driver = driver_open();
+	unsigned char *memory = memory_new(SHARED);
+
+	for (size_t at = 0; at < SHARED; at += PAGE)
+		CHECK(*(volatile unsigned char *)(memory + at) == 0);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_pinned) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 1);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_pinned) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 2);
+	CHECK(pins_beside_child(&driver, memory, THOLE_DRIVER_WRITE, have_in_background) < 4 * SHARED_PAGES);
+	fill(memory, SHARED, 3);
+	CHECK(pins_beside_child(&driver, memory, 0, have_copied) < 4 * SHARED_PAGES);
+}
+
 /* A successor has the descriptor, but not the memory. */
 static void case_exec(void)
 {
@@ -446,6 +512,95 @@ static void case_userfault(void)
 		CHECK(bed.memory[i] == ((uintptr_t)bed.memory + i) / PAGE % 251);
 	same(&bed);
 	userfault_killed();
+}
+
+enum { STUCK = 600 }; /* more than the kernel has workers of a kind for */
+
+/* Tells of a file that is the root of its file system, and never what is in it. */
+static void *file_system(void *argument)
+{
+	union {
+		struct fuse_in_header head;
+		char bytes[FUSE_MIN_READ_BUFFER];
+	} asked;
+	int fd = *(int *)argument;
+
+	while (read(fd, &asked, sizeof(asked)) > 0) {
+		struct {
+			struct fuse_out_header head;
+			union {
+				struct fuse_init_out init;
+				struct fuse_attr_out attr;
+				struct fuse_open_out open;
+			};
+		} said = {.head = {.len = sizeof(said.head), .unique = asked.head.unique}};
+
+		switch (asked.head.opcode) {
+		case FUSE_INIT:
+			said.init = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION,
+							   .minor = FUSE_KERNEL_MINOR_VERSION};
+			said.head.len += sizeof(said.init);
+			break;
+		case FUSE_GETATTR:
+			said.attr.attr = (struct fuse_attr){
+				.ino = FUSE_ROOT_ID, .mode = S_IFREG | 0444, .nlink = 1, .size = STUCK * PAGE};
+			said.head.len += sizeof(said.attr);
+			break;
+		case FUSE_OPEN:
+			said.head.len += sizeof(said.open);
+			break;
+		case FUSE_READ:
+			continue;
+		default:
+			said.head.error = -ENOSYS;
+		}
+		CHECK(write(fd, &said, said.head.len) == (ssize_t)said.head.len);
+	}
+	return NULL;
+}
+
+/* A file that is never read, as of a user's own file system. */
+static void *map_stuck_file(void)
+{
+	char name[] = "/tmp/thole-XXXXXX", options[64];
+	static int fuse;
+	struct stat state;
+	pthread_t thread;
+	void *memory;
+	int fd = mkstemp(name);
+
+	fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	CHECK(fd >= 0 && close(fd) == 0 && fuse >= 0);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=100444,user_id=0,group_id=0", fuse);
+	CHECK(mount("none", name, "fuse", 0, options) == 0);
+	CHECK(pthread_create(&thread, NULL, file_system, &fuse) == 0);
+	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
+	CHECK(fstat(fd, &state) == 0 && state.st_size == STUCK * PAGE); /* by which the kernel knows it */
+	memory = mmap(NULL, STUCK * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(memory != MAP_FAILED && close(fd) == 0); /* while somebody answers that */
+	return memory;
+}
+
+/* Who waits for a file system that never answers does not keep others waiting. */
+static void case_stuck(void)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
+	struct driver stuck = driver_open();
+	unsigned char *file = map_stuck_file();
+	struct thole_driver_pin answer;
+
+	for (unsigned i = 0; i < STUCK; i++) {
+		uint32_t id = declare(&stuck, file + i * PAGE, PAGE, 0);
+
+		CHECK(id && pin(&stuck, id, PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	}
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(pin(&bed.driver, bed.id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	for (unsigned i = 0; i < 1000 && answer.state != THOLE_DRIVER_PINNED; i++) {
+		CHECK(usleep(20000) == 0);
+		CHECK(pin(&bed.driver, bed.id, 0, 0, &answer) == 0);
+	}
+	CHECK(answer.state == THOLE_DRIVER_PINNED);
 }
 
 /* ---- Memory under pressure ------------------------------------------------------------------- */
@@ -686,9 +841,9 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
-	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(exec), CASE(exit),
-	CASE(kill), CASE(userfault), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background),
-	CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
+	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
+	CASE(kill), CASE(userfault), CASE(stuck), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping),
+	CASE(background), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

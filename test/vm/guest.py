@@ -25,7 +25,7 @@ from kernels import Kernel, Missing
 
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
-MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge".split())
+MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge fuse".split())
 # Beside these where guests have adapters that the kernel plays: soft-RoCE, iWARP.
 CARDS = {
     "rxe": ("crc32_generic", "ib_uverbs", "rdma_rxe"),

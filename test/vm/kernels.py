@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Packages that stand for the newest kernel of a kind; a distribution has some of them.
 METAS = ("amd64", "6.12-amd64")
+REALTIME = ("rt-amd64", "6.12-rt-amd64")  # the same, PREEMPT_RT
 NEEDED = re.compile(r"linux-(image|headers|kbuild|binary|modules)-\d")  # of what they depend on
 NEXT, LATER = "trixie", "trixie-backports"
 # What makes modules there; what these depend on is found by apt, for a system that has nothing yet.
@@ -66,6 +67,11 @@ class Kernel:
     def is_root(self) -> bool:
         """Its folder is one that modules can be made in, by the compiler that it was built with."""
         return (self.root / "usr/bin/make").exists()
+
+    @property
+    def is_realtime(self) -> bool:
+        """Its spinlocks are such that may sleep (PREEMPT_RT)."""
+        return "-rt-" in self.release
 
     @property
     def image(self) -> Path:
@@ -186,6 +192,15 @@ def fetch_kernel(folder: Path, meta: str, apt: Sequence[str]) -> None:
     if not (kernel.root / "whole").exists():
         unpack(packages, kernel.root, apt)
         prepare(kernel)
+
+
+def fetch_realtime(build: Path) -> list[Kernel]:
+    """Those of REALTIME; raises Missing where one cannot be had."""
+    folder = build.resolve() / "vm" / "realtime"
+    with locked(folder):
+        for meta in REALTIME:
+            fetch_kernel(folder, meta, quick_apt(folder.parent / "apt"))
+        return list({kernel.series: kernel for kernel in cached(folder)}.values())
 
 
 def compiled(root: Path) -> Kernel:

@@ -58,7 +58,7 @@ def build_module(kernel: Kernel, build: Path) -> Path:
     need_headers(kernel)
     folder = build / "vm" / "modules" / kernel.release
     strict = ("KCFLAGS=-Werror",)
-    sparse = ("C=1", f"CHECK={fetch_sparse(build)}", "CF=-Wsparse-error")
+    sparse = ("C=1", f"CHECK={fetch_sparse(build)}", "CF=-Wsparse-error") if not kernel.is_realtime else ()
     with locked(folder):
         driver_tree.lay(folder, build / "src")
         if kernel.is_root:

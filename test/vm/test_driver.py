@@ -17,14 +17,15 @@ import guest as guests
 import kernels
 import module
 import pytest
-from conftest import FULL, in_full_only
+from conftest import FULL, assert_well, in_full_only, make_bed
 
 Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
-    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork exec exit kill userfault "
+    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill userfault stuck "
     "swap shrink vector overlapping background limit order arguments many watch"
 ).split()
+REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
@@ -189,6 +190,49 @@ def test_unload(driver: Run, build: Path, part: int) -> None:
     )
 
 
+# Sockets become tunnels (UDP_ENCAP, L2TP) and none again, over and over, while the driver has them and gives them back.
+# Then an ICMP message comes to each.
+TUNNELS = """
+import fcntl, os, signal, socket, struct, sys
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
+for own in sockets:
+    own.bind(("127.0.0.1", 0))
+driver = os.open("/dev/thole", os.O_RDWR)
+child = os.fork()
+while child == 0:
+    for own in sockets:
+        for kind in (0, 3):
+            own.setsockopt(socket.IPPROTO_UDP, 100, kind)
+for own in sockets:
+    taken = False
+    while not taken:
+        try:
+            taken = fcntl.ioctl(driver, 0x4008E710, struct.pack("iI", own.fileno(), 0)) is not None
+        except OSError:
+            pass
+    fcntl.ioctl(driver, 0xE711, own.fileno())
+os.kill(child, signal.SIGKILL)
+os.close(driver)
+print("left", flush=True)
+sys.stdin.readline()
+for own in sockets:
+    own.setsockopt(socket.IPPROTO_UDP, 100, 3)
+    own.sendto(b"", ("127.0.0.1", 9))
+"""
+
+
+@pytest.mark.quick_on("6.12")
+def test_tunnels(driver: Run) -> None:
+    """Sockets that have left the driver know nothing of the module, which is unloaded, whatever the program does with
+    them meanwhile."""
+    driver(
+        f"cat >/out/tunnels <<'END'{TUNNELS}END\nip link set lo up\n"
+        f"coproc {sys.executable} /out/tunnels; read -r -u ${{COPROC[0]}} said; [ $said = left ]\n"
+        f"$k rmmod thole; echo >&${{COPROC[1]}}; wait $COPROC_PID; $k insmod $m",
+        cpus=2,
+    )
+
+
 @pytest.mark.later_kernel
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags, and memory that goes amid a transfer; then long ones without."""
@@ -254,6 +298,21 @@ def test_killed(driver: Run, build: Path) -> None:
         command += f"\n{stress} --ranks 4 --hosts 2\n{stress} --ranks 3 --hosts 3 --options inject_loss=50"
         command += f"\nfor way in blackhole blackhole-one-way no-address; do {system}/thole-ways $way; done"
     driver(command, cpus=2)
+
+
+@in_full_only
+@pytest.mark.parametrize("series", ("6.1", "6.12"))
+def test_realtime(series: str, build: Path, tmp_path: Path) -> None:
+    """On Debian's kernels with PREEMPT_RT, where what spins elsewhere may sleep."""
+    try:
+        (kernel,) = (kernel for kernel in kernels.fetch_realtime(build) if kernel.series == series)
+        file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
+    except kernels.Missing as trouble:
+        pytest.skip(str(trouble))
+    program = f"{build}/test/vm/thole-driver"
+    command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
+    job = guests.Job(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole", tmp_path / "out", cpus=2)
+    assert_well(guests.run(make_bed(kernel, build, tmp_path), job))
 
 
 @pytest.mark.quick_on("6.12")
