@@ -6,6 +6,7 @@
 #include <ucp/api/ucp.h>
 
 #include "thole.h"
+#include "ucx_flush.h"
 
 static unsigned progresses, polls;
 
@@ -82,35 +83,22 @@ static void alloc__is_given_back(void **state)
 	ucp_cleanup(context);
 }
 
-/* A synchronous send of a byte to itself, whose receive is not posted. */
-static void *flush_send(ucp_ep_h ep, ucp_tag_t tag)
+/* A send goes on that needs no receive, and one that does. */
+static void sends_begin(struct ucx_request *request, ucp_ep_h ep, uint32_t flags)
 {
-	static char byte;
-	void *request = ucp_tag_send_sync_nb(ep, &byte, 1, ucp_dt_make_contig(1), tag, NULL);
-
-	assert_true(UCS_PTR_IS_PTR(request));
-	return request;
+	*request = (struct ucx_request){.flags = UCX_OURS | UCX_SEND | flags, .worker = ep->worker};
+	ucx_flush_sending(request, ep);
 }
 
-static void flush_receive(ucp_worker_h worker, ucp_tag_t tag, void *send)
-{
-	char byte;
-	void *request = ucp_tag_recv_nb(worker, &byte, 1, ucp_dt_make_contig(1), tag, UINT64_MAX, NULL);
-
-	assert_true(UCS_PTR_IS_PTR(request));
-	while (!ucp_request_is_completed(request) || !ucp_request_is_completed(send))
-		ucp_worker_progress(worker);
-	ucp_request_free(request);
-	ucp_request_free(send);
-}
-
-/* What was sent after a flush does not count for it, nor what another endpoint has sent for an endpoint's. */
+/* What was sent after a flush does not count for it, nor what another endpoint has sent for an endpoint's, nor what
+ * waits for its receive. They end in any order. */
 static void flush__of_what_was_sent_before(void **state)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
 	const ucp_worker_params_t how = {.field_mask = 0};
 	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-	void *before, *beside, *behind, *of_worker, *of_endpoint;
+	struct ucx_request before, beside, behind[3], asked;
+	void *of_worker, *of_endpoint;
 	ucp_address_t *address;
 	ucp_context_h context;
 	ucp_worker_h worker;
@@ -124,21 +112,25 @@ static void flush__of_what_was_sent_before(void **state)
 	to.address = address;
 	assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
 	assert_int_equal(ucp_ep_create(worker, &to, &other), UCS_OK);
-	before = flush_send(ep, 1);
-	beside = flush_send(other, 2);
+	sends_begin(&asked, ep, 0);
+	assert_null(ucp_worker_flush_nb(worker, 0, NULL));
+	sends_begin(&before, ep, UCX_UNASKED);
+	sends_begin(&beside, other, UCX_UNASKED);
 	of_worker = ucp_worker_flush_nb(worker, 0, NULL);
 	of_endpoint = ucp_ep_flush_nb(ep, 0, NULL);
 	assert_true(UCS_PTR_IS_PTR(of_worker) && UCS_PTR_IS_PTR(of_endpoint));
-	for (ucp_tag_t tag = 3; tag < 6; tag++) {
-		behind = flush_send(ep, tag);
-		flush_receive(worker, tag, behind);
+	for (int i = 0; i < 3; i++) {
+		sends_begin(&behind[i], ep, UCX_UNASKED);
+		ucx_flush_sent(&behind[i]);
 	}
-	flush_receive(worker, 2, beside);
+	ucx_flush_sent(&beside);
+	ucp_worker_progress(worker);
 	assert_false(ucp_request_is_completed(of_worker));
 	assert_false(ucp_request_is_completed(of_endpoint));
-	flush_receive(worker, 1, before);
+	ucx_flush_sent(&before);
 	ucp_worker_progress(worker);
 	assert_true(ucp_request_is_completed(of_worker) && ucp_request_is_completed(of_endpoint));
+	ucx_flush_sent(&asked);
 	ucp_request_free(of_worker);
 	ucp_request_free(of_endpoint);
 	ucp_worker_release_address(worker, address);
