@@ -30,6 +30,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../unit/descriptors.h"
 #include "../unit/process_vm.h"
 #include "message/message.h"
 #include "message/state.h"
@@ -1303,25 +1304,11 @@ static int mappings(void)
 	return count;
 }
 
-/* But the one by which a process's end is known, which stays until then (life.c). */
-static int descriptors(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < 256; fd++) {
-		char path[32], name[64] = "";
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		count += readlink(path, name, sizeof(name) - 1) > 0 && !strstr(name, "memfd:thole life");
-	}
-	return count;
-}
-
 void fuzz_run(const uint8_t *data, size_t size)
 {
 	size_t last = size % 4 == 0 && size > LATE ? LATE : 0;
 	struct input input = {data, size - last}, late = {data + size - last, last};
-	int before = descriptors();
+	int before = descriptors_open();
 	struct stage stage;
 
 	stage_open(&stage, &input);
@@ -1390,5 +1377,5 @@ void fuzz_run(const uint8_t *data, size_t size)
 	if (last)
 		step_late(&stage, &late);
 	stage_close(&stage);
-	MUST(descriptors() == before && mappings() == 0);
+	MUST(descriptors_open() == before && mappings() == 0);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/arena.h"
+#include "descriptors.h"
 #include "pair.h"
 #include "process_vm.h"
 
@@ -474,7 +475,7 @@ static void announcement__that_is_none(void **state)
 	pair_open(&pair, direct_options);
 	transfer(&pair, ID, from, to, 0xaaaaaaaa);
 	peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
-	before = pair_descriptors();
+	before = descriptors_open();
 	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, seals, 1));
 	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, 0, ARENA_MAGIC));
 	attach_arrived(peer, &(struct words){magic, base, size}, 24, memfd(size, F_SEAL_GROW, ARENA_MAGIC));
@@ -490,7 +491,7 @@ static void announcement__that_is_none(void **state)
 		attach_arrived(peer, &(struct words){magic, base + (uint64_t)i * size, size}, 24,
 			       memfd(size, seals, ARENA_MAGIC));
 	assert_int_equal(pair_counter(pair.b, "attached"), 20);
-	assert_int_equal(pair_descriptors(), before);
+	assert_int_equal(descriptors_open(), before);
 	/* The header is none of the memory, nor is what lies behind the end, and what is there can be read. */
 	assert_null(attach_find(peer, base + 19 * size, 10, false));
 	assert_null(attach_find(peer, base + 20 * size - 5, 10, false));

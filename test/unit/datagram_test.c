@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "descriptors.h"
 #include "wire.h"
 
 enum { POLL_MS_MAX = 20000 }; /* after which something is taken to hang, */
@@ -190,7 +191,7 @@ static void open__without_a_network(void **state)
 	static const char *const wanted[] = {"interface=nonsense0", "network=on", NULL};
 	static const char *const needed[] = {"interface=nonsense0", "shm=off", NULL};
 	static const char *const nothing[] = {"network=off", "shm=off", NULL};
-	int before = pair_descriptors();
+	int before = descriptors_open();
 	struct thole_request *request;
 	struct pair pair;
 	char byte = 0;
@@ -209,7 +210,7 @@ static void open__without_a_network(void **state)
 	pair_open(&pair, automatic);
 	two_exchange(&pair, 3, 5000);
 	pair_close(&pair);
-	assert_int_equal(pair_descriptors(), before);
+	assert_int_equal(descriptors_open(), before);
 }
 
 static void open__mxoe_needs_raw_frames(void **state)
@@ -583,14 +584,14 @@ static void close__delivers(void **state)
 
 static void close__leaves_no_descriptor(void **state)
 {
-	int before = pair_descriptors();
+	int before = descriptors_open();
 	struct pair pair;
 
 	(void)state;
 	two_open(&pair, host_a, host_b);
 	two_exchange(&pair, 1, 100000);
 	pair_close(&pair);
-	assert_int_equal(pair_descriptors(), before);
+	assert_int_equal(descriptors_open(), before);
 }
 
 /* ---- Sleeping ---------------------------------------------------------------------------------------- */

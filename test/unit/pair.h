@@ -141,13 +141,4 @@ static inline void pair_check(uint64_t id, const void *bytes, size_t length)
 			fail_msg("message %llu differs at byte %zu of %zu", (unsigned long long)id, i, length);
 }
 
-static inline int pair_descriptors(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < 1024; fd++)
-		count += dup2(fd, fd) == fd;
-	return count;
-}
-
 #endif /* UNIT_PAIR_H */

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "descriptors.h"
 #include "pair.h"
 
 static const char *const options[] = {"bulk_ring=64k", NULL};
@@ -70,7 +71,7 @@ static void accept__no_huge_pages(void **state)
 static void accept__only_what_cannot_change_its_size(void **state)
 {
 	struct ring_in ring = {0};
-	int before = pair_descriptors(), fd = file_make(SIZE, true, SEALS), pipes[2];
+	int before = descriptors_open(), fd = file_make(SIZE, true, SEALS), pipes[2];
 
 	(void)state;
 	assert_int_equal(segment_accept(&ring, fd), 0);
@@ -92,7 +93,7 @@ static void accept__only_what_cannot_change_its_size(void **state)
 	accept_refuses(pipes[0]);
 	accept_refuses(open("/dev/zero", O_RDWR | O_CLOEXEC));
 	accept_refuses(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-	assert_int_equal(pair_descriptors(), before);
+	assert_int_equal(descriptors_open(), before);
 }
 
 static void accept__another_version(void **state)
@@ -229,7 +230,7 @@ static void create__areas_for_bulk_and_streams(void **state)
 static void create__no_memory(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
-	int before = pair_descriptors(), fd;
+	int before = descriptors_open(), fd;
 	struct rlimit limit, none;
 	struct ring_out ring;
 
@@ -240,7 +241,7 @@ static void create__no_memory(void **state)
 	assert_int_equal(segment_create(&endpoint->base, &ring, &fd), THOLE_ERR_MEMORY);
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
 	assert_non_null(strstr(thole_detail(), "cannot map a shared segment"));
-	assert_int_equal(pair_descriptors(), before);
+	assert_int_equal(descriptors_open(), before);
 	thole_endpoint_close(endpoint);
 }
 

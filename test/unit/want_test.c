@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "descriptors.h"
 #include "pair.h"
 
 enum {
@@ -380,20 +381,6 @@ static void talk_all(const char *const *options, const char *const *others)
 	pair_close(&talk.pair);
 }
 
-/* But the one by which a process's end is known, which stays (life.c). */
-static int descriptors(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < 256; fd++) {
-		char path[32], name[64] = "";
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		count += readlink(path, name, sizeof(name) - 1) > 0 && !strstr(name, "memfd:thole life");
-	}
-	return count;
-}
-
 static int mappings(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -409,14 +396,14 @@ static int mappings(void)
 
 static void want_all(const char *const *options, const char *const *others, uint64_t row)
 {
-	int before = descriptors();
+	int before = descriptors_open();
 	uint32_t live = want.live;
 
 	for (uint64_t i = 0; i < sizeof(from); i++)
 		from[i] = pair_byte(1, i);
 	want.first = want.last = UINT64_MAX;
 	talk_all(options, others); /* what stays for good is there */
-	before = descriptors();
+	before = descriptors_open();
 	live = want.live;
 	for (uint64_t first = 1;; first++) {
 		want.count = 0;
@@ -424,9 +411,9 @@ static void want_all(const char *const *options, const char *const *others, uint
 		want.last = first + row - 1;
 		want.what = NULL;
 		talk_all(options, others);
-		if (want.live != live || descriptors() != before || mappings() != 0)
+		if (want.live != live || descriptors_open() != before || mappings() != 0)
 			fail_msg("%d blocks, %d descriptors, %d mappings are left: %s was refused, the %llu. call",
-				 (int)(want.live - live), descriptors() - before, mappings(), want.what,
+				 (int)(want.live - live), descriptors_open() - before, mappings(), want.what,
 				 (unsigned long long)first);
 		if (!want.what)
 			break;
