@@ -82,8 +82,12 @@ def _status(words: list[str] | None) -> int:
 
 
 def _command(words: list[str] | None) -> int:
+    known = parser()
+    if not (sys.argv[1:] if words is None else words):
+        known.print_help(sys.stderr)
+        return 2
     try:
-        arguments, rest = parser().parse_known_args(words)
+        arguments, rest = known.parse_known_args(words)
         if rest:
             arguments.parser.error(f"unrecognized arguments: {' '.join(rest)}")  # with the command's usage
     except SystemExit as end:

@@ -47,6 +47,14 @@ def hydra(tmp_path: Path) -> Path:
     )
 
 
+def test_thole__without_a_command(here: Here) -> None:
+    """All commands, where errors go, as the status is one's."""
+    done, wanted = here(), here("--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (wanted.returncode, wanted.stdout) == (0, done.stderr)
+    assert done.stderr.startswith("usage: thole ")
+
+
 # ---- What cannot be read ---------------------------------------------------------------------------
 
 
