@@ -66,6 +66,8 @@ def test_filter__takes_lines_out_wherever_they_are_cut() -> None:
         assert re.sub(rb"1: |\[1,0\]<stderr>: ", b"", out) == expected, cut
     assert sifted(text)[0] == expected
     assert sifted(b"x\n2026-11-27 23:23:49 : " + LINE)[0] == b"x\n", "Intel MPI's -prepend-timestamp"
+    both = b"[Fri Nov 27 23:23:49 2026][1,0]<stderr>: "
+    assert sifted(b"x\n" + both + LINE)[0] == b"x\n", "Open MPI's --timestamp-output --tag-output"
     assert sifted(*(bytes([byte]) for byte in LINE)) == (b"", [ranks[0]])
     assert (ranks[0].name, ranks[0].host, ranks[0].state, ranks[0].size) == ("1", "b", "ended", 2)
     assert ranks[0].counters["shm_bytes"] == 600

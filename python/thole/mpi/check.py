@@ -31,8 +31,8 @@ from thole.mpi.launchers import Launch
 
 EXPECTED = {"FI_PROVIDER": "=thole"}  # whose value must be this; of others it is enough that they are there
 EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
-# What launchers put before a rank's line.
-LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d : )$")
+# What launchers put before a rank's line, perhaps several.
+LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d : )+$")
 REPORT_MAX = 4096  # bytes; thole-rank's are shorter
 LAST_WORDS_S = 5.0  # for what is under way when the launcher has ended
 REFUSED_S = 1.0  # for others to be refused too; ranks that were started may wait for them for ever
