@@ -36,6 +36,7 @@ class Launch:
     subcommand: bool = False  # the launcher's first word says what it is to do
     programs: tuple[str, ...] = ()  # arguments whose value is a file of programs with their arguments, one a line
     comment: str = ""  # regular expression: what such a line may have that is nothing
+    quotes: bool = False  # '"' around words with blanks are known there
     per_program: tuple[str, ...] = ()  # arguments of one program: what they mean beside such a file is not what it says
     parameters: tuple[str, ...] = ()  # arguments whose value is a file of other arguments
 
@@ -66,6 +67,7 @@ INTEL_LAUNCH = replace(
     + tuple("aps mps gdb rr nolocal silent-abort prepend-timestamp ordered-output cleanup noconf ilp64".split()),
     variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
     withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
+    quotes=True,
 )
 
 OPENMPI_FORWARD = "OMPI_MCA_mca_base_env_list"

@@ -22,13 +22,13 @@ def expanded(way: Launch, command: list[str]) -> list[str]:
     beside = {word.name for word in launch.words(way, command)} - set(way.programs)
     if len(named) != 1 or "" in beside or beside.intersection(way.per_program):
         return command
-    lines = [line for line in map(str.split, _lines(way, named[0].value)) if line]
+    lines = [words for line in _lines(way, named[0].value) if (words := _words(way, line))]
     if not lines:
         return command
-    words: list[str] = []
+    told: list[str] = []
     for line in lines:
-        words += [*([":"] if words and words[-1] != ":" else []), *line]
-    return [*command[: named[0].index], *command[named[0].at + 1 :], *words]
+        told += [*([":"] if told and told[-1] != ":" else []), *line]
+    return [*command[: named[0].index], *command[named[0].at + 1 :], *told]
 
 
 def exports(way: Launch, command: list[str]) -> bool:
@@ -38,14 +38,18 @@ def exports(way: Launch, command: list[str]) -> bool:
 
 
 def handed_on(mpi: Mpi, command: list[str]) -> str:
-    """The list of variables to hand on that files give: those in the command line, or the MPI's own, by their rank."""
+    """The list of variables to hand on that files give: those in the command line, or the MPI's own, by their rank. Of
+    several in a file the last one counts; where it is an argument's value it may stand in quotes."""
     way = mpi.launch
     name = way.export_list.removeprefix("OMPI_MCA_")
+    argument = rf"(?:^|\s)--?g?mca\s+{name}\s+(?P<quote>['\"]?)(?P<list>\S+?)(?P=quote)(?=\s|$)"
+    row = rf"^[ \t]*{name}[ \t]*=[ \t]*(?P<list>.*\S)"
     for word in _named(way, command, way.parameters):
-        if given := _first(rf"(?:^|\s)--?g?mca\s+{name}\s+(\S+)", _text(word.value)):
+        lines = "\n".join(_lines(way, word.value))
+        if given := _last(argument, lines) or _last(row, lines):
             return given
     for path in reversed(mpi.config_files):
-        if given := _first(rf"^[ \t]*{name}[ \t]*=[ \t]*(.*\S)", _text(str(path))):
+        if given := _last(row, _text(str(path))):
             return given
     return ""
 
@@ -58,6 +62,14 @@ def _lines(way: Launch, path: str) -> list[str]:
     return [re.sub(way.comment, "", line) for line in _text(path).splitlines()]
 
 
+def _words(way: Launch, line: str) -> list[str]:
+    """As the launcher cuts a line: at blanks, but for those between quotes that begin a word, where it knows them."""
+    if not way.quotes:
+        return line.split()
+    found = re.findall(r'"([^"]*)"(\S*)|(\S+)', line)
+    return [word for word in map("".join, found) if word]
+
+
 def _text(path: str) -> str:
     """As the file system's names are read, so that what is no UTF-8 stays as it is; a pipe can be read only once."""
     try:
@@ -66,6 +78,6 @@ def _text(path: str) -> str:
         return ""
 
 
-def _first(pattern: str, text: str) -> str:
-    match = re.search(pattern, text, flags=re.MULTILINE)
-    return match[1] if match else ""
+def _last(pattern: str, text: str) -> str:
+    found = [match["list"] for match in re.finditer(pattern, text, flags=re.MULTILINE)]
+    return found[-1] if found else ""
