@@ -233,6 +233,28 @@ def test_run__variables_that_files_hand_on(mpi: InstalledMpi, thole: Tool, tmp_p
     assert done.stdout == f"thole,{by},x\n", done
 
 
+@pytest.mark.parametrize("by", ["variable", "parameters", "argument"])
+def test_run__lists_that_hand_on_what_thole_sets(mpi: InstalledMpi, thole: Tool, tmp_path: Path, by: str) -> None:
+    """Nothing comes twice, which Open MPI 5 refuses; what Thole needs does, but for arguments, of which it is said."""
+    if not mpi.mpi.family.launch.export_list:
+        pytest.skip("this launcher hands on everything")
+    names = "HANDED=1;FI_PROVIDER=tcp;THOLE_SPIN=3us;FI_PROVIDER_PATH=/nowhere"
+    env = {"HOME": str(tmp_path), "THOLE_SPIN": "5us"}
+    words = ["--mca", "mca_base_env_list", names] if by == "argument" else []
+    if by == "variable":
+        env["OMPI_MCA_mca_base_env_list"] = names
+    if by == "parameters":
+        (tmp_path / ".openmpi").mkdir()
+        (tmp_path / ".openmpi" / "mca-params.conf").write_text(f"mca_base_env_list = {names}\n")
+    program = script(tmp_path / "program", 'echo "$FI_PROVIDER,$HANDED,$THOLE_SPIN,$FI_PROVIDER_PATH"')
+    done = thole("run", mpi.launcher, *words, "-n", "1", program, env=mpi.environment(**env))
+    provider, *others, path = done.stdout.strip().split(",")
+    assert (provider, others) == ("tcp" if by == "argument" else "thole", ["1", "3us"]), done
+    assert path.startswith("/") and path.endswith(":/nowhere")
+    said = "FI_PROVIDER=tcp goes before FI_PROVIDER=thole" if by == "argument" else "is FI_PROVIDER=thole for this run"
+    assert said in done.stderr
+
+
 def test_run__a_file_of_arguments_that_hands_on(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
     if not mpi.mpi.family.launch.parameters:
         pytest.skip("this launcher has no such file")

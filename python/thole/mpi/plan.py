@@ -210,15 +210,26 @@ def _hand_on_by_list(result: Plan) -> None:
         if word.name and f"-{word.name}" == way.export
     ]
     if not theirs and not told.exports(way, result.command):
-        setting = next(row for row in result.mpi.settings if row.name == way.export_list)
-        ours, separator = LISTS[setting.name].join(names), LISTS[setting.name]
-        configured = "" if setting.name in os.environ else told.handed_on(result.mpi, result.command)
-        _add(result, setting.name, _in_front(ours, configured, separator), setting.reason, keep=False)
+        _hand_on_by_variable(result, names)
         return
     place = launch.first_argument(way, result.command)
     result.command[place:place] = [
         word for name in names if name not in theirs for word in (way.export, name)
     ]
+
+
+def _hand_on_by_variable(result: Plan, names: list[str]) -> None:
+    """The user's list stays, behind ours, but for values that Thole cannot do with; none comes twice, which Open MPI 5
+    refuses where only one of both has a value."""
+    setting = next(row for row in result.mpi.settings if row.name == result.mpi.launch.export_list)
+    separator, before = LISTS[setting.name], os.environ.get(setting.name)
+    given = told.handed_on(result.mpi, result.command) if before is None else before
+    theirs = {word.partition("=")[0]: _merged(result, word) for word in given.split(separator) if word}
+    for name in list(theirs):
+        if wanted := _contradicted(result, theirs[name]):
+            result.warnings.append(f"{theirs.pop(name)} in {setting.name} is {name}={wanted} for this run")
+    value = separator.join([*(name for name in names if name not in theirs), *theirs.values()])
+    result.variables.append(Variable(setting.name, value, setting.reason, before, ours=separator.join(names)))
 
 
 def _into_argument(result: Plan, names: list[str]) -> None:
@@ -227,25 +238,48 @@ def _into_argument(result: Plan, names: list[str]) -> None:
     separator = LISTS[way.export_list]
     for index, name, value in list(launch.arguments(way, result.command)):
         if name in way.pairs and f"OMPI_MCA_{value}" == way.export_list and index + 2 < len(result.command):
-            theirs = [word for word in result.command[index + 2].split(separator) if word]
+            theirs = [_merged(result, word) for word in result.command[index + 2].split(separator) if word]
+            for word in theirs:
+                _warn_of_value(result, f"{result.command[index]} {value} {word}", word)
             known = {word.partition("=")[0] for word in theirs}
             result.command[index + 2] = separator.join(theirs + [word for word in names if word not in known])
 
 
 def _ours_in_front(result: Plan, word: launch.Word) -> str:
-    """The name in an argument NAME=VALUE that hands a variable on, where it goes before what is set here: a list of the
-    user's stays, behind ours; of another value that Thole cannot do with it is warned."""
-    name, given, value = word.value.partition("=")
-    wanted = next((variable for variable in result.variables if variable.name == name), None)
-    if given and wanted is not None and name in LISTS:
-        text = result.command[word.at]
-        result.command[word.at] = text[: len(text) - len(value)] + _in_front(wanted.ours, value, LISTS[name])
-    elif given and wanted is not None and not wanted.secret and not agrees(name, value, wanted.value):
+    """The name in an argument NAME=VALUE that hands a variable on, where it goes before what is set here."""
+    text = result.command[word.at]
+    result.command[word.at] = text[: len(text) - len(word.value)] + _merged(result, word.value)
+    _warn_of_value(result, f"-{word.name} {word.value}", word.value)
+    return word.value.partition("=")[0]
+
+
+def _set_here(result: Plan, name: str) -> Variable | None:
+    return next((variable for variable in result.variables if variable.name == name), None)
+
+
+def _merged(result: Plan, given: str) -> str:
+    """NAME=VALUE of the user's: a list stays, behind what is set here; all else as it is."""
+    name, sign, value = given.partition("=")
+    wanted = _set_here(result, name)
+    if not sign or wanted is None or name not in LISTS:
+        return given
+    return f"{name}={_in_front(wanted.ours, value, LISTS[name])}"
+
+
+def _contradicted(result: Plan, given: str) -> str:
+    """Of NAME=VALUE of the user's that Thole cannot do with, the value that is set here; else nothing."""
+    name, sign, value = given.partition("=")
+    wanted = _set_here(result, name)
+    if not sign or wanted is None or wanted.secret or name in LISTS or agrees(name, value, wanted.value):
+        return ""
+    return wanted.value
+
+
+def _warn_of_value(result: Plan, argument: str, given: str) -> None:
+    if wanted := _contradicted(result, given):
         result.warnings.append(
-            f"-{word.name} {word.value} goes before {name}={wanted.value}: messages will not go over Thole; "
-            "leave it out"
+            f"{argument} goes before {given.partition('=')[0]}={wanted}: messages will not go over Thole; leave it out"
         )
-    return name
 
 
 def _hand_on_by_argument(result: Plan) -> None:
