@@ -415,7 +415,7 @@ FAULTS = [
     Fault(
         "frames stay as short as what was answered first",
         HANDSHAKE,
-        "if (size > frame_max && size < before)",
+        "if (size < before)",
         "if (false)",
     ),
     Fault(
