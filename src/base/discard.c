@@ -104,10 +104,10 @@ static bool discard_is_file(int fd)
 	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
-/* Those that may wait by a thread, the others at once. */
+/* Those that may wait by a thread, which uses our stack: who is cancelled is so afterwards. The others at once. */
 static void discard_some(const int *fds, unsigned count, bool received)
 {
-	int held[DISCARD_ROW];
+	int held[DISCARD_ROW], cancellable = thread_keep();
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < count; i++) {
@@ -122,6 +122,7 @@ static void discard_some(const int *fds, unsigned count, bool received)
 		}
 	}
 	discard_apart(held, kept);
+	thread_release(cancellable);
 }
 
 void discard_sockets(const int *fds, unsigned count)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -86,9 +87,9 @@ int thole_arm(struct thole_endpoint *endpoint)
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }
 
-/* The call has no function before glibc 2.35, so it goes by
- * its number; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the same for 0.2 us
- * more. */
+/* The call has no function before glibc 2.35, so it goes by its number, and whoever is not kept can be cancelled in it
+ * as in the C library's own; where the kernel (before 5.11) or a container's filter has no such call, ppoll does the
+ * same for 0.2 us more. */
 void descriptor_sleep(int fd, uint64_t longest_ns)
 {
 	const int64_t kernel_time[2] = {(int64_t)(longest_ns / 1000000000u), (int64_t)(longest_ns % 1000000000u)};
@@ -96,9 +97,14 @@ void descriptor_sleep(int fd, uint64_t longest_ns)
 	bool endless = longest_ns > INT64_MAX / 2;
 	struct pollfd polled = {.fd = fd, .events = POLLIN};
 	struct epoll_event event;
+	bool refused;
+	int type;
 
-	if (syscall(SYS_epoll_pwait2, fd, &event, 1, endless ? NULL : kernel_time, NULL, 0) < 0 &&
-	    (errno == ENOSYS || errno == EPERM))
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	refused = syscall(SYS_epoll_pwait2, fd, &event, 1, endless ? NULL : kernel_time, NULL, 0) < 0 &&
+		  (errno == ENOSYS || errno == EPERM);
+	pthread_setcanceltype(type, NULL);
+	if (refused)
 		ppoll(&polled, 1, endless ? NULL : &timeout, NULL);
 }
 

@@ -434,9 +434,11 @@ int thole_wait_any(struct thole_endpoint *endpoint, struct thole_request **reque
 int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 {
 	uint64_t start_ns = clock_now_ns(), deadline_ns = deadline_of(start_ns, timeout_ns), now_ns = start_ns;
-	int n, cancellable = thread_keep();
+	int n, cancellable = 0;
 
-	thread_test(cancellable);
+	pthread_testcancel();
+	if (endpoint->safe)
+		cancellable = thread_keep();
 	endpoint_lock(endpoint);
 	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->base.options.spin &&
 	       now_ns < deadline_ns)
@@ -446,6 +448,7 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 	if (n == 0)
 		n = endpoint_progress(endpoint);
 	endpoint_unlock(endpoint);
-	thread_release(cancellable);
+	if (endpoint->safe)
+		thread_release(cancellable);
 	return n > 0 || clock_now_ns() < deadline_ns ? 0 : THOLE_ERR_TIMEOUT;
 }

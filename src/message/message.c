@@ -300,7 +300,8 @@ int message_emit(struct thole_request *request)
 		int error;
 
 		if (!request->head_sent && length < request->payload) {
-			if (request->record.flags & RECORD_NOTIFY) { /* only of one piece it is seen when all is here */
+			/* only of one piece it is seen when all is here */
+			if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {
 				message_rts(request);
 				continue;
 			}

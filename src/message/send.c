@@ -79,7 +79,7 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 		answer = 0; /* the end of its fetch is the answer; or there is none */
 	/* Of what may be fetched: where it goes as an RTS now, or proves to be more than one piece (message_emit). */
 	if ((flags & THOLE_INJECT) &&
-	    (!eager || (answer == RECORD_ARRIVED && request->vector.length > RECORD_INLINE_MAX))) {
+	    (!eager || (answer && (flags & THOLE_ARRIVED) && request->vector.length > RECORD_INLINE_MAX))) {
 		error = request_own_data(request);
 		if (error) {
 			request_free(request);

@@ -415,7 +415,7 @@ FAULTS = [
     Fault(
         "frames stay as short as what was answered first",
         HANDSHAKE,
-        "if (size > frame_max && size < before)",
+        "if (size < before)",
         "if (false)",
     ),
     Fault(
@@ -2937,13 +2937,19 @@ FAULTS = [
     Fault(
         "what is to arrive goes in pieces, though it is seen only of one when all is here",
         MESSAGE,
-        "if (request->record.flags & RECORD_NOTIFY) { /*",
-        "if (false) { /*",
+        "if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {",
+        "if (false) {",
+    ),
+    Fault(
+        "what is to arrive and is synchronous goes in pieces, of which the first is answered",
+        MESSAGE,
+        "if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {",
+        "if (request->record.flags & RECORD_NOTIFY) {",
     ),
     Fault(
         "of what is to arrive no copy is made, where it may be fetched and its buffer is used again",
         "src/message/send.c",
-        "(!eager || (answer == RECORD_ARRIVED &&",
+        "(!eager || (answer && (flags & THOLE_ARRIVED) &&",
         "(!eager || (false &&",
     ),
     Fault(
@@ -4428,6 +4434,18 @@ FAULTS = [
         "src/base/thread.h",
         "pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);",
         "pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);",
+    ),
+    Fault(
+        "a thread that sleeps for long cannot be cancelled",
+        "src/endpoint/sleep.c",
+        "pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);",
+        "pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);",
+    ),
+    Fault(
+        "a thread that is cancelled leaves one behind that uses its stack",
+        "src/base/discard.c",
+        "cancellable = thread_keep();",
+        "cancellable = PTHREAD_CANCEL_ENABLE;",
     ),
     Fault(
         "who drains an endpoint waits for longer than closing it takes",

@@ -9,11 +9,14 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/discard.h"
 #include "wire.h"
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
@@ -413,6 +416,28 @@ static void descriptors__of_who_waits_at_the_end(void **state)
 	assert_int_equal(shm_of(&pair.b->base)->listener.fd, -1);
 	close(lingering.listener);
 	greet_close(&pair, fd);
+}
+
+static void *discards_as_it_is_cancelled(void *arg)
+{
+	const struct lingering *lingering = arg;
+
+	pthread_cancel(pthread_self());
+	discard_received(&lingering->socket, 1);
+	return NULL;
+}
+
+/* Who is cancelled meanwhile leaves neither the descriptor open nor a thread that looks for him. */
+static void descriptors__of_who_is_cancelled(void **state)
+{
+	struct lingering lingering = lingering_open();
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, discards_as_it_is_cancelled, &lingering), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(fcntl(lingering.socket, F_GETFD), -1);
+	close(lingering.listener);
 }
 
 /* One ring from each peer, as long as it lives. */
@@ -991,6 +1016,7 @@ int main(void)
 		cmocka_unit_test(descriptors__of_who_is_turned_away),
 		cmocka_unit_test(descriptors__of_a_peer),
 		cmocka_unit_test(descriptors__of_who_waits_at_the_end),
+		cmocka_unit_test(descriptors__of_who_is_cancelled),
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),

@@ -1570,6 +1570,43 @@ static void arrived__ends_without_a_receive(void **state)
 	pair_close(&pair);
 }
 
+/* What is synchronous, too, ends with its receive, but not before all of it is there: what is still with its sender
+ * would be lost if that ended. */
+static void arrived__of_a_synchronous_one_is_all_of_it(void **state)
+{
+	static const char *const networks[][6] = {
+		{"network=off", "eager_max=262144"},
+		{"shm=off", "job_key=1", "interface=lo", "mtu=1500", "net_eager_max=262144"},
+	};
+	enum { LENGTH = 250000, ROUNDS = 20 };
+	static char to[LENGTH];
+
+	(void)state;
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		char *from = pair_filled((uint64_t)i, LENGTH);
+		struct thole_request *send, *receive = NULL;
+		struct pair pair;
+
+		open_acquainted(&pair, networks[i / ROUNDS]);
+		if (i % 2)
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 7, ~UINT64_C(0), 0, NULL,
+						    &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, THOLE_SYNC | THOLE_ARRIVED, NULL,
+					    &send), 0);
+		if (!receive) {
+			assert_false(ends_within(&pair, pair.a, send, NEVER_NS / 10));
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 7, ~UINT64_C(0), 0, NULL,
+						    &receive), 0);
+		}
+		for (int turn = 0; turn < PAIR_TURNS_MAX && !thole_test(pair.a, send, NULL); turn++)
+			thole_progress(turn % 2 ? pair.a : pair.b);
+		pair_check((uint64_t)i, to, LENGTH);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		pair_close(&pair);
+		free(from);
+	}
+}
+
 /* The answer comes once: of one that has a receive, one that was kept, one that was dropped, one that is screened. */
 static void arrived__is_answered_once(void **state)
 {
@@ -2028,6 +2065,7 @@ int main(void)
 		cmocka_unit_test(cancel__send_only_while_nothing_has_left),
 		cmocka_unit_test(own__messages_of_every_size),
 		cmocka_unit_test(arrived__ends_without_a_receive),
+		cmocka_unit_test(arrived__of_a_synchronous_one_is_all_of_it),
 		cmocka_unit_test(arrived__is_answered_once),
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
 		cmocka_unit_test(asking__is_fetched_by_who_sleeps),

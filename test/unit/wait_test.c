@@ -230,24 +230,28 @@ static void *sleeps_for_ever(void *arg)
 	return NULL;
 }
 
-/* A thread that is cancelled while it waits leaves the lock. */
+/* A thread is cancelled while it waits, also where nothing will ever wake it, and leaves the lock. */
 static void wait__is_a_point_of_cancellation(void **state)
 {
 	static const char *const options[] = {"network=off", NULL};
-	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
 	void *(*const runs[])(void *) = {waits_for_ever, sleeps_for_ever};
 	struct thole_endpoint *endpoint;
 
 	(void)state;
 	refusal = 0; /* ppoll would be such a point, where nothing is held */
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
+		const struct thole_endpoint_attr attr = {
+			.options = options, .threads = i & 2 ? THOLE_THREAD_SAFE : THOLE_THREAD_SINGLE};
+		unsigned sleeps = i & 2 ? 3 : 1;
 		pthread_t thread;
 		void *result;
 
+		asked = 0;
 		assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
-		assert_int_equal(pthread_create(&thread, NULL, runs[i], endpoint), 0);
-		while (pair_counter(endpoint, "sleeps") < 3)
+		assert_int_equal(pthread_create(&thread, NULL, runs[i & 1], endpoint), 0);
+		while (asked < sleeps)
 			clock_sleep(100000);
+		clock_sleep(1000000); /* it is probably asleep */
 		assert_int_equal(pthread_cancel(thread), 0);
 		assert_int_equal(pthread_join(thread, &result), 0);
 		assert_ptr_equal(result, PTHREAD_CANCELED);

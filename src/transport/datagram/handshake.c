@@ -86,7 +86,9 @@ static void handshake_lengthen(struct connection *connection, unsigned link)
 	for (unsigned attempt = 0; attempt < HANDSHAKE_SHORTEST; attempt++) {
 		uint32_t size = handshake_size(connection, link, attempt);
 
-		if (size > frame_max && size < before)
+		if (size <= frame_max)
+			return; /* they only get shorter */
+		if (size < before)
 			handshake_send(connection, link, size);
 		before = size;
 	}
