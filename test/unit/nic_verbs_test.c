@@ -241,7 +241,7 @@ static int fake_event(struct ibv_context *context, struct ibv_async_event *event
 	if (fake.event_first == fake.event_count)
 		return -1;
 	*event = fake.events[fake.event_first++];
-	fake.lid += fake.lid_moves && event->event_type == IBV_EVENT_LID_CHANGE;
+	fake.lid = (uint16_t)(fake.lid + (fake.lid_moves && event->event_type == IBV_EVENT_LID_CHANGE));
 	return 0;
 }
 
