@@ -4901,6 +4901,35 @@ FAULTS = [
         "complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER",
         "THOLE_ERR_CLOSED",
     ),
+    Fault(
+        "an address without an end is inserted",
+        "provider/prov_av.c",
+        "address->text[0] && !address->text[sizeof address->text - 1]",
+        "address->text[0]",
+    ),
+    Fault(
+        "looking an address up writes beyond the caller's room",
+        "provider/prov_av.c",
+        "size_t length = *length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);",
+        "size_t length = sizeof(struct thole_address);",
+    ),
+    Fault(
+        "reallocarray takes a product that has overflowed",
+        "heap/heap.c",
+        "\tif (!__builtin_mul_overflow(count, size, &whole))\n"
+        "\t\treturn realloc(old, whole);\n"
+        "\terrno = ENOMEM;\n"
+        "\treturn NULL;",
+        "\twhole = count * size;\n"
+        "\treturn realloc(old, whole);",
+    ),
+    Fault(
+        "realloc that found no memory frees what was there",
+        "heap/heap.c",
+        "\t\tif (!moved && size > 0)\n"
+        "\t\t\treturn NULL;\n",
+        "",
+    ),
 ]
 
 
