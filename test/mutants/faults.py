@@ -4843,6 +4843,93 @@ FAULTS = [
         "if (!card_waits(card)) {\n\t\tcard->share =",
         "if (false) {\n\t\tcard->share =",
     ),
+    Fault(
+        "a peer that had no room is tried again by each poll",
+        TRANSMIT,
+        "peer->stalled = connection != NULL; /* the backlog keeps it */",
+        "peer->stalled = false;",
+    ),
+    Fault(
+        "mxoe: an RTS that found no memory keeps its window",
+        TRANSMIT,
+        "\t\t\tif (record->kind == RECORD_RTS)\n"
+        "\t\t\t\tengine->naming->window_back(connection, packet.message.record.arg[2]);\n",
+        "",
+    ),
+    Fault(
+        "a time-out sends a frame again that no acknowledgement can tell of",
+        TRANSMIT,
+        "else if (frame->sequence - oldest->sequence <= 64)",
+        "else if (frame->sequence - oldest->sequence <= 65)",
+    ),
+    Fault(
+        "a timer goes on for a fetch that has ended",
+        BLOCK,
+        "\tfetch_unlist(fetch);\n"
+        "\tif (list_empty(&peer->blocks))\n"
+        "\t\tpeer->timeout_ns = 0;\n",
+        "\tfetch_unlist(fetch);\n",
+    ),
+    Fault(
+        "a CONNECT that comes later leads DATA elsewhere",
+        ROUTE,
+        "if (!route->heard && connect->bulk_port) {",
+        "if (connect->bulk_port) {",
+    ),
+    Fault(
+        "a link that was left works again once frames are shorter",
+        ROUTE,
+        "if (route->frame_max <= frame_max)",
+        "if (route->frame_max == frame_max)",
+    ),
+    Fault(
+        "what a link lost before it was shown to work counts",
+        ROUTE,
+        "\troute->left = false;\n"
+        "\troute->lost_in_row = 0;\n",
+        "\troute->left = false;\n",
+    ),
+    Fault(
+        "a record of ours swallows what is to be told of backpressure",
+        ARRIVAL,
+        "connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);",
+        "connection->in.ack_now && connection->in.held_count > 0;",
+    ),
+    Fault(
+        "a CLOSE behind records that never came is one in good order",
+        HANDSHAKE,
+        "complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER",
+        "THOLE_ERR_CLOSED",
+    ),
+    Fault(
+        "an address without an end is inserted",
+        "provider/prov_av.c",
+        "address->text[0] && !address->text[sizeof address->text - 1]",
+        "address->text[0]",
+    ),
+    Fault(
+        "looking an address up writes beyond the caller's room",
+        "provider/prov_av.c",
+        "size_t length = *length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);",
+        "size_t length = sizeof(struct thole_address);",
+    ),
+    Fault(
+        "reallocarray takes a product that has overflowed",
+        "heap/heap.c",
+        "\tif (!__builtin_mul_overflow(count, size, &whole))\n"
+        "\t\treturn realloc(old, whole);\n"
+        "\terrno = ENOMEM;\n"
+        "\treturn NULL;",
+        "\twhole = count * size;\n"
+        "\treturn realloc(old, whole);",
+    ),
+    Fault(
+        "realloc that found no memory frees what was there",
+        "heap/heap.c",
+        "\t\tif (!moved && size > 0)\n"
+        "\t\t\treturn NULL;\n",
+        "",
+    ),
 ]
 
 

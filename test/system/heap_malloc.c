@@ -115,11 +115,16 @@ static void refusals(void)
 	CHECK(!malloc(most) && errno == ENOMEM);
 	CHECK(!calloc(most / 2, 4) && errno == ENOMEM);
 	CHECK(!reallocarray(NULL, most / 2, 4) && errno == ENOMEM);
+	CHECK(!reallocarray(NULL, most / 16 + 1, 16) && errno == ENOMEM); /* of which 0 would be left */
 	CHECK(!pvalloc(most));
 	CHECK(!malloc((size_t)1 << 46));
 	CHECK_EQUAL(posix_memalign(&memory, 24, LARGE), EINVAL);
 	CHECK_EQUAL(posix_memalign(&memory, 2, LARGE), EINVAL);
 	CHECK(memory == &memory);
+	memory = malloc(LARGE);
+	CHECK(!realloc(memory, most)); /* it is there still */
+	CHECK(is_shared(memory));
+	free(memory);
 }
 
 static void *thread_main(void *arg)

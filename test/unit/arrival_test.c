@@ -242,6 +242,42 @@ static void end__gives_its_share_back(void **state)
 	host_close(host);
 }
 
+/* What was lost before a CLOSE is waited for in vain: then the peer has not closed in good order. */
+static void end__with_a_gap(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet own = stranger_opens(host);
+
+	(void)state;
+	stranger_sends(host, &own, 1);
+	stranger_sends(host, &own, 3);
+	own.type = PACKET_CLOSE;
+	own.sequence = 4;
+	stranger_says(host, UDP, &own, 0);
+	host_run(host, 2 * CLOSE_WAIT_NS);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone_status, THOLE_ERR_PEER);
+	host_close(host);
+}
+
+/* That there is backpressure only an ACK says, also where a record of ours goes that acknowledges all. */
+static void backpressure__is_told_beside_records(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet ack;
+
+	(void)state;
+	stranger_opens(host);
+	host->endpoint->base.backpressure = true;
+	engine_backpressure(host->engine);
+	assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	endpoint_advance(host->endpoint, ++host->now_ns);
+	host_said(host, UDP, &ack);
+	assert_int_equal(ack.type, PACKET_ACK);
+	assert_true(ack.flags & PACKET_BACKPRESSURE);
+	host_close(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +290,8 @@ int main(void)
 		cmocka_unit_test(acknowledgement__waits_a_little),
 		cmocka_unit_test(credit__is_shared),
 		cmocka_unit_test(end__gives_its_share_back),
+		cmocka_unit_test(end__with_a_gap),
+		cmocka_unit_test(backpressure__is_told_beside_records),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);

@@ -86,6 +86,36 @@ static void insert__counts_from_zero(void **state)
 	av_close(av);
 }
 
+/* A caller with little room has as much as fits, and the length of all. */
+static void lookup__keeps_to_its_room(void **state)
+{
+	struct fid_av *av = av_open(0);
+	char bytes[sizeof(struct thole_address)];
+	size_t length = 4;
+
+	(void)state;
+	memset(bytes, 'x', sizeof bytes);
+	assert_int_equal(fi_av_insert(av, names, 1, NULL, 0, NULL), 1);
+	assert_int_equal(fi_av_lookup(av, 0, bytes, &length), 0);
+	assert_int_equal(length, sizeof bytes);
+	assert_memory_equal(bytes, names[0].text, 4);
+	for (size_t i = 4; i < sizeof bytes; i++)
+		assert_int_equal(bytes[i], 'x');
+	av_close(av);
+}
+
+/* Text without an end is no address, though it begins as one. */
+static void insert__takes_no_text_without_end(void **state)
+{
+	struct fid_av *av = av_open(0);
+	struct thole_address endless = names[0];
+
+	(void)state;
+	endless.text[sizeof endless.text - 1] = 'x';
+	assert_int_equal(fi_av_insert(av, &endless, 1, NULL, 0, NULL), 0);
+	av_close(av);
+}
+
 static void remove__frees_the_number(void **state)
 {
 	struct fid_av *av = av_open(0);
@@ -177,6 +207,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(insert__counts_from_zero, setup, teardown),
+		cmocka_unit_test_setup_teardown(lookup__keeps_to_its_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(insert__takes_no_text_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(remove__frees_the_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(twins__share_a_peer, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused__are_told_one_by_one, setup, teardown),

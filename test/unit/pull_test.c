@@ -366,6 +366,21 @@ static void transfer__of_another_peer(void **state)
 	long_close();
 }
 
+/* Of a fetch that its peer has refused nothing is waited for any more. */
+static void refused__ends_the_timer(void **state)
+{
+	struct packet pull;
+
+	(void)state;
+	long_open(RANGE_BYTES);
+	assert_true(frame_of(&wires[0], &codec_native, PACKET_PULL, &pull) >= 0);
+	assert_true(connection_b()->pull.peer.timeout_ns > 0);
+	pull_nacked(connection_b(), pull.pull.transfer);
+	assert_int_equal(engine_b()->fetches.live, 0);
+	assert_int_equal(connection_b()->pull.peer.timeout_ns, 0);
+	long_close();
+}
+
 /* A frame is one of those that its block is cut into, or nothing: part of one would count for all of it. */
 static void data__is_a_whole_frame(void **state)
 {
@@ -694,6 +709,7 @@ int main(void)
 		cmocka_unit_test(range__is_checked),
 		cmocka_unit_test(pulls__that_wait_have_a_bound),
 		cmocka_unit_test(transfer__of_another_peer),
+		cmocka_unit_test(refused__ends_the_timer),
 		cmocka_unit_test(data__is_a_whole_frame),
 		cmocka_unit_test(timeout__doubles_until_something_comes),
 		cmocka_unit_test(busy__is_not_asked_again),

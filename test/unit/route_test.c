@@ -104,6 +104,50 @@ static void link__is_left_for_the_next(void **state)
 	host_close(host);
 }
 
+/* It stays left, though frames of some length were too long for it. */
+static void link__that_is_left_does_not_shrink(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	link_loses(host, connection, &packet, LINK_LOSSES);
+	route_shrink(connection, RAW, 1000);
+	assert_int_equal(connection->route[RAW].frame_max, 0);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	host_close(host);
+}
+
+/* An ACCEPT that came by it speaks for a link, too. */
+static void link__that_works_has_lost_nothing(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	link_loses(host, connection, &packet, LINK_LOSSES - 1);
+	route_work(connection, RAW, connection->route[RAW].frame_max);
+	link_loses(host, connection, &packet, LINK_LOSSES - 1);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	host_close(host);
+}
+
+/* Where DATA goes is told once: a CONNECT of before, or of nobody knows who, does not lead it elsewhere. */
+static void port_of_data__is_told_once(void **state)
+{
+	struct host *host;
+	struct packet packet;
+	struct connection *connection = three_open(&host, &packet);
+	struct path bulk = connection->route[UDP].bulk;
+
+	(void)state;
+	route_hear(connection, UDP, &(struct packet_connect){.bulk_port = 4711});
+	assert_memory_equal(&connection->route[UDP].bulk, &bulk, sizeof(bulk));
+	host_close(host);
+}
+
 /* A frame that came by itself speaks for its link. */
 static void link__loses_in_a_row(void **state)
 {
@@ -558,6 +602,9 @@ int main(void)
 		cmocka_unit_test(frames__are_long_after_a_late_answer),
 		cmocka_unit_test(frames__are_long_after_a_late_start),
 		cmocka_unit_test(link__is_left_for_the_next),
+		cmocka_unit_test(link__that_is_left_does_not_shrink),
+		cmocka_unit_test(link__that_works_has_lost_nothing),
+		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),
 		cmocka_unit_test(last_link__is_not_left),
 		cmocka_unit_test(link__is_tried_again_and_returned_to),

@@ -260,6 +260,34 @@ static void rts__that_found_no_memory(void **state)
 	vanish_both();
 }
 
+/* By MXoE windows are few: one that cannot be told of keeps none of them, however often it is tried. */
+static void rts__that_found_no_memory_keeps_no_window(void **state)
+{
+	enum { FRAMES = 4096, TRIES = 300 };
+	static void *taken[FRAMES];
+	struct pool *pool;
+	unsigned count = 0;
+
+	(void)state;
+	now_ns = 1000000000;
+	wired_open(&pair, wires, &codec_mxoe, NULL, NULL);
+	send_one(8);
+	pass(10000000);
+	pool = &engine_a()->small_frames;
+	pool->bound = pool->capacity;
+	while (count < FRAMES && (taken[count] = pool_get(pool)))
+		count++;
+	send_one(200000);
+	for (unsigned i = 0; i < TRIES; i++)
+		endpoint_advance(pair.a, now_ns);
+	assert_true(engine_a()->owner->counters[COUNTER_FRAMES_EXHAUSTED] > TRIES / 2);
+	while (count > 0)
+		pool_put(pool, taken[--count]);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(transmit_kept(connection_a()), 1);
+	vanish_both();
+}
+
 /* A mover asks for no more at a time than the engine would, though that has asked for nothing yet. */
 static void mover__has_the_credit_of_the_engine(void **state)
 {
@@ -620,6 +648,7 @@ static void credit__bounds_what_is_out(void **state)
 			endpoint_advance(pair.a, now_ns);
 		assert_int_equal(lose(1), 5);
 		assert_int_equal(connection_a()->out.flight, 5);
+		assert_true(pair.a->peers[pair.a_to_b]->base.stalled); /* polls try none in vain */
 		acknowledge(connection_a()->out.next, 3, 0);
 		for (int k = 0; k < 10; k++)
 			endpoint_advance(pair.a, now_ns);
@@ -738,6 +767,33 @@ static void timeout__begins_with_a_poll(void **state)
 	vanish_both();
 }
 
+/* Of the newest frames those go again that an acknowledgement can tell of. */
+static void timeout__polls_for_what_can_be_told(void **state)
+{
+	struct packet packet;
+	uint32_t first;
+
+	(void)state;
+	open_both();
+	acknowledge(connection_a()->out.next, 200, 0);
+	first = connection_a()->out.next;
+	for (int i = 0; i < 80; i++)
+		send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 80);
+	for (int i = 0; i < 10 && wires[1].head == wires[1].tail; i++) {
+		now_ns = endpoint_deadline(pair.a);
+		endpoint_advance(pair.a, now_ns);
+	}
+	assert_int_equal(wires[1].tail - wires[1].head, 2);
+	for (uint32_t i = 0; i < 2; i++, wires[1].head++) {
+		assert_int_equal(codec_native.decode(&packet, wires[1].frames[wires[1].head % 256],
+						     wires[1].lengths[wires[1].head % 256]), 0);
+		assert_int_equal(packet.sequence, first + 64 * i);
+	}
+	vanish_both();
+}
+
 /* Anything that arrives ends the doubling, be it once that several tries were needed for, and the round trip stays
  * what it is. */
 static void timeout__is_short_again_after_progress(void **state)
@@ -768,6 +824,7 @@ int main(void)
 		cmocka_unit_test(frames__lie_apart_without_memory),
 		cmocka_unit_test(frames__of_half_a_record_are_taken_back),
 		cmocka_unit_test(rts__that_found_no_memory),
+		cmocka_unit_test(rts__that_found_no_memory_keeps_no_window),
 		cmocka_unit_test(mover__has_the_credit_of_the_engine),
 		cmocka_unit_test(pieces__are_packets_at_rest),
 		cmocka_unit_test(pieces__are_halves),
@@ -788,6 +845,7 @@ int main(void)
 		cmocka_unit_test(timeout__doubles),
 		cmocka_unit_test(timeout__begins_with_a_small_window),
 		cmocka_unit_test(timeout__begins_with_a_poll),
+		cmocka_unit_test(timeout__polls_for_what_can_be_told),
 		cmocka_unit_test(timeout__is_short_again_after_progress),
 	};
 
