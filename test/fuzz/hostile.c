@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "../unit/descriptors.h"
+#include "../unit/mappings.h"
 #include "../unit/process_vm.h"
 #include "message/message.h"
 #include "message/state.h"
@@ -1293,15 +1294,7 @@ static void stage_close(struct stage *stage)
 /* How many pages of the hostile peer's are mapped. */
 static int mappings(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int count = 0;
-
-	MUST(maps);
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, "memfd:hostile") || strstr(line, "thole-hostile");
-	fclose(maps);
-	return count;
+	return mappings_of("memfd:hostile") + mappings_of("thole-hostile");
 }
 
 void fuzz_run(const uint8_t *data, size_t size)

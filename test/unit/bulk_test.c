@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "mappings.h"
 #include "pair.h"
 #include "process_vm.h"
 
@@ -1542,15 +1543,7 @@ static int page_of(size_t size, int seals, uint64_t word_at)
 /* How many such are mapped. */
 static int pages_mapped(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int count = 0;
-
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, "page of a peer") || strstr(line, "thole-page-");
-	fclose(maps);
-	return count;
+	return mappings_of("page of a peer") + mappings_of("thole-page-");
 }
 
 /* Whether the page that a announces to b, several times, is looked at. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "mappings.h"
 #include "pair.h"
 #include "process_vm.h"
 
@@ -89,15 +90,7 @@ static int file_end(void **state)
 /* How often this process has mapped any of the file. */
 static int mappings(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int count = 0;
-
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, FILE_NAME " ") != NULL;
-	fclose(maps);
-	return count;
+	return mappings_of(FILE_NAME " ");
 }
 
 /* ---- What counts as shared -------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include "descriptors.h"
+#include "mappings.h"
 #include "pair.h"
 
 enum {
@@ -381,19 +382,6 @@ static void talk_all(const char *const *options, const char *const *others)
 	pair_close(&talk.pair);
 }
 
-static int mappings(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	int count = 0;
-
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, "memfd:thole (") != NULL;
-	fclose(maps);
-	return count;
-}
-
 static void want_all(const char *const *options, const char *const *others, uint64_t row)
 {
 	int before = descriptors_open();
@@ -411,9 +399,10 @@ static void want_all(const char *const *options, const char *const *others, uint
 		want.last = first + row - 1;
 		want.what = NULL;
 		talk_all(options, others);
-		if (want.live != live || descriptors_open() != before || mappings() != 0)
+		if (want.live != live || descriptors_open() != before || mappings_of("memfd:thole (") != 0)
 			fail_msg("%d blocks, %d descriptors, %d mappings are left: %s was refused, the %llu. call",
-				 (int)(want.live - live), descriptors_open() - before, mappings(), want.what,
+				 (int)(want.live - live), descriptors_open() - before,
+				 mappings_of("memfd:thole ("), want.what,
 				 (unsigned long long)first);
 		if (!want.what)
 			break;
