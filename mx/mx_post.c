@@ -14,8 +14,6 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-enum { RIGHTS_MAX = 253 }; /* descriptors of one message */
-
 static const int on = 1, off = 0;
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
@@ -156,12 +154,12 @@ int mxi_post_send_as(int fd, const struct mxi_board *board, const struct mxi_pla
 /* Descriptors that came along. */
 static void mxi_post_discard(struct msghdr *message)
 {
-	int fds[RIGHTS_MAX];
+	int fds[DISCARD_RIGHTS_MAX];
 
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
 		unsigned count = (unsigned)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 
-		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || count > RIGHTS_MAX)
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS || count > DISCARD_RIGHTS_MAX)
 			continue;
 		memcpy(fds, CMSG_DATA(part), count * sizeof(int));
 		discard_received(fds, count);
@@ -188,7 +186,7 @@ enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi
 	struct iovec part = {bytes, sizeof(bytes)};
 	union {
 		struct cmsghdr head;
-		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
+		char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(DISCARD_RIGHTS_MAX * sizeof(int))];
 	} control;
 	struct msghdr message = {.msg_name = &from->any,
 				 .msg_namelen = sizeof(from->local), /* the largest */

@@ -18,6 +18,8 @@ static inline void discard_socket(int fd)
 	discard_sockets(&fd, 1);
 }
 
+enum { DISCARD_RIGHTS_MAX = 253 }; /* descriptors of one message: what finds no room is closed in our name */
+
 /* Close descriptors that came over a Unix socket, whatever they are. */
 void discard_received(const int *fds, unsigned count);
 

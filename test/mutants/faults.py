@@ -130,7 +130,7 @@ FAULTS = [
     Fault(
         "for more than one descriptor there is no room",
         CONNECT,
-        "char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];",
+        "char bytes[CMSG_SPACE(DISCARD_RIGHTS_MAX * sizeof(int))];",
         "char bytes[CMSG_SPACE(sizeof(int))];",
     ),
     Fault(

@@ -33,7 +33,6 @@
 enum {
 	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
 	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
-	RIGHTS_MAX = 253,             /* descriptors of one message: what finds no room is closed in our name */
 };
 
 #define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
@@ -305,7 +304,7 @@ void connect_accept_all(struct transport_owner *owner, uint64_t now_ns)
 static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_p)
 {
 	union {
-		char bytes[CMSG_SPACE(RIGHTS_MAX * sizeof(int))];
+		char bytes[CMSG_SPACE(DISCARD_RIGHTS_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec data = {message, length};
@@ -313,8 +312,8 @@ static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_
 				.msg_controllen = sizeof(control.bytes)};
 	ssize_t size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	struct cmsghdr *rights = size >= 0 ? CMSG_FIRSTHDR(&header) : NULL;
-	unsigned count = 0;
-	int fds[RIGHTS_MAX];
+	unsigned count;
+	int fds[DISCARD_RIGHTS_MAX];
 
 	*fd_p = -1;
 	if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
