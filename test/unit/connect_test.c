@@ -315,7 +315,8 @@ static struct lingering lingering_open(void)
 	return made;
 }
 
-/* It goes with a message of so many bytes, as often as that, and is nowhere else. */
+/* It goes with a message of so many bytes, as the last of so many, and is nowhere else: who has less room has the
+ * kernel close it. */
 static void lingering_send(struct lingering *lingering, int fd, size_t length, unsigned count)
 {
 	union {
@@ -332,7 +333,8 @@ static void lingering_send(struct lingering *lingering, int fd, size_t length, u
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(count * sizeof(int));
 	for (unsigned i = 0; i < count; i++)
-		memcpy(CMSG_DATA(header) + i * sizeof(int), &lingering->socket, sizeof(int));
+		memcpy(CMSG_DATA(header) + i * sizeof(int), i + 1 < count ? &lingering->listener : &lingering->socket,
+		       sizeof(int));
 	assert_int_equal(__real_sendmsg(fd, &message, 0), length);
 	close(lingering->socket);
 }
