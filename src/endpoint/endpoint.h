@@ -26,6 +26,7 @@ struct endpoint {
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
+	bool roused;                 /* it was set by endpoint_rouse, and not looked at since */
 	struct watcher timer;
 	uint64_t maintained_ns;
 	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */

@@ -6,10 +6,10 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "endpoint/timer.h"
 #include "endpoint/turn.h"
 
 enum {
@@ -20,35 +20,6 @@ enum {
 int thole_fd(struct thole_endpoint *endpoint)
 {
 	return endpoint->base.wait_fd;
-}
-
-static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
-{
-	uint64_t count;
-
-	(void)owner, (void)now_ns;
-	(void)!read(container_of(watcher, struct endpoint, timer)->timer_fd, &count, sizeof(count));
-}
-
-bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
-{
-	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
-					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
-
-	if (endpoint_of(endpoint)->timer_fd < 0) {
-		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
-		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-
-		endpoint_of(endpoint)->timer.ready = timer_ready;
-		if (fd < 0)
-			return false;
-		if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-			close(fd);
-			return false;
-		}
-		endpoint_of(endpoint)->timer_fd = fd;
-	}
-	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
 }
 
 /* Another number after operations that a peer has to hear of. */
@@ -70,6 +41,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 	uint64_t longest;
 
 	endpoint_lock(endpoint);
+	endpoint_roused(endpoint);
 	longest = endpoint_arm(endpoint);
 	if (endpoint_of(endpoint)->beside)
 		longest = 0; /* what that came to is not known to the caller */

@@ -25,9 +25,6 @@ static inline bool endpoint_is_armed(const struct thole_endpoint *endpoint)
 /* Whether any operation was started since thole_arm: what these wait for is not what the descriptor was armed for. */
 bool endpoint_has_started(const struct thole_endpoint *endpoint);
 
-/* Make wait_fd readable after so long. False if that cannot be done. */
-bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns);
-
 /* Sleep until the descriptor is readable, at most so long. */
 void descriptor_sleep(int fd, uint64_t longest_ns);
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "endpoint/sleep.h"
+#include "endpoint/timer.h"
 #include "endpoint/turn.h"
 
 enum {

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "endpoint/timer.h"
 
 enum {
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
@@ -77,6 +78,8 @@ uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 	}
 	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)
 		longest = QUIET_NS;
+	owner->rouse = endpoint_rouse;
+	owner->asleep_until_ns = longest == 0 || longest == UINT64_MAX ? longest : clock_now_ns() + longest;
 	return longest;
 }
 
@@ -84,6 +87,7 @@ void endpoint_disarm(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
 
+	owner->asleep_until_ns = 0;
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->disarm)
 			transports[i]->disarm(owner);

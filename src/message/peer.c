@@ -219,6 +219,7 @@ void peer_backlog(struct thole_request *request)
 	if (peer->backlog_count++ == 0)
 		list_push_back(peer_backlogged(peer), &peer->backlogged_node);
 	list_push_back(&peer->backlog, &request->node);
+	transport_rouse(&peer->endpoint->base, 0);
 }
 
 void peer_backlog_remove(struct thole_request *request)

@@ -93,6 +93,8 @@ struct transport_owner {
 	uint64_t *counters;    /* by enum counter */
 	/* tells who started the program the sentence of this thread's last error; NULL: nobody wants to know */
 	void (*trouble)(const struct transport_owner *owner);
+	void (*rouse)(struct transport_owner *owner, uint64_t when_ns); /* see transport_rouse */
+	uint64_t asleep_until_ns; /* how long somebody sleeps on wait_fd, or is about to; 0: nobody does */
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */
 	uint32_t polled;       /* a bit for each transport that is to be polled in each progress call, */
 	uint32_t resting;      /* and for each that is polled once in many; transport_rest */
@@ -321,6 +323,14 @@ static inline bool transport_is_own(const struct transport_peer *peer)
 static inline void transport_count(struct transport_owner *owner, enum counter counter)
 {
 	owner->counters[counter]++;
+}
+
+/* Something is to be done at when_ns (0: now) that no descriptor shows, as other threads' calls begin it while one
+ * sleeps: if that sleep is longer, make wait_fd readable then. */
+static inline void transport_rouse(struct transport_owner *owner, uint64_t when_ns)
+{
+	if (__builtin_expect(when_ns < owner->asleep_until_ns, 0))
+		owner->rouse(owner, when_ns);
 }
 
 /* Something has failed for good; why is this thread's last error's sentence (error_set). */

@@ -1146,8 +1146,8 @@ FAULTS = [
     Fault(
         "a timer is never set earlier",
         CONNECTION,
-        "if (!connection->timer.place || when_ns < connection->timer.key)",
-        "if (!connection->timer.place)",
+        "if (connection->timer.place && when_ns >= connection->timer.key)",
+        "if (connection->timer.place)",
     ),
     Fault(
         "a connection that ends keeps the frames that it holds",
@@ -4094,10 +4094,23 @@ FAULTS = [
         "if (record->length != RECORD_EXTERNAL) {",
     ),
     Fault(
-        "puts and gets of a sleeper's endpoint wait for its next poll",
-        "src/transport/shm/access.c",
-        "!link->connected || shm->armed || access",
-        "!link->connected || access",
+        "what is begun beside a sleeper waits for its next poll",
+        "src/transport/shm/bulk.h",
+        "\ttransport_rouse(shm->owner, 0);\n",
+        "",
+    ),
+    Fault(
+        "what is sent beside a sleeper waits for its next poll",
+        "src/transport/datagram/connection.c",
+        "\t\tlist_push_back(&connection->engine->dirty, &connection->dirty_node);\n"
+        "\ttransport_rouse(connection->engine->owner, 0);\n",
+        "\t\tlist_push_back(&connection->engine->dirty, &connection->dirty_node);\n",
+    ),
+    Fault(
+        "who was woken for another thread's calls finds the descriptor readable for long",
+        "src/endpoint/timer.c",
+        "\t\tendpoint_timer(endpoint, 0);\n",
+        "\t\t;\n",
     ),
     Fault(
         "gets of a row are made as puts",

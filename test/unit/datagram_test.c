@@ -649,6 +649,26 @@ static void sleep__nothing_is_connected(void **state)
 	pair_close(&pair);
 }
 
+/* What another thread sends meanwhile goes out. */
+static void sleep__a_send_wakes(void **state)
+{
+	struct pair pair;
+	char byte = 7;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	pair_progress(&pair, 1000);
+	for (int i = 0; i < 2; i++) {
+		arm(pair.a);
+		assert_false(pair_readable(pair.a));
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_true(pair_readable(pair.a));
+		pair_progress(&pair, 1000);
+	}
+	pair_close(&pair);
+}
+
 /* The peer says nothing, so what was sent to it has to be sent again: a timer in the descriptor sees to it. */
 static void sleep__a_timer_wakes(void **state)
 {
@@ -878,6 +898,7 @@ int main(void)
 		cmocka_unit_test(close__leaves_no_descriptor),
 		cmocka_unit_test(sleep__a_message_wakes),
 		cmocka_unit_test(sleep__nothing_is_connected),
+		cmocka_unit_test(sleep__a_send_wakes),
 		cmocka_unit_test(sleep__a_timer_wakes),
 		cmocka_unit_test(sleep__both_wait),
 		cmocka_unit_test(rest__ends),

@@ -9,6 +9,7 @@
 #ifndef UNIT_PAIR_H
 #define UNIT_PAIR_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,14 @@ static inline uint64_t pair_counter(struct thole_endpoint *endpoint, const char 
 			return values[i];
 	fail_msg("no counter %s", name);
 	return 0;
+}
+
+/* Whether its descriptor says that there is something to progress. */
+static inline bool pair_readable(struct thole_endpoint *endpoint)
+{
+	struct pollfd polled = {.fd = thole_fd(endpoint), .events = POLLIN};
+
+	return poll(&polled, 1, 0) == 1;
 }
 
 /* The byte at an offset of message number `id`. */

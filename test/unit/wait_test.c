@@ -576,6 +576,28 @@ static void arm__and_compute_beside_the_progress_thread(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* A receive of another thread's takes what has come, and that is to be fetched, which nobody else would do. */
+static void arm__and_receive(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static char from[1 << 20], to[sizeof(from)];
+	struct thole_request *send, *receive;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, sizeof(from), 1, 0, 0, NULL, &send), 0);
+	pair_progress(&pair, 1000);
+	while (thole_arm(pair.b) != 0)
+		thole_progress(pair.b);
+	assert_false(pair_readable(pair.b));
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_true(pair_readable(pair.b));
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -587,6 +609,7 @@ int main(void)
 		cmocka_unit_test(arm__and_compute_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_send_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_send_beside_who_tends),
+		cmocka_unit_test(arm__and_receive),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),

@@ -159,8 +159,10 @@ void connection_disconnect(struct engine *engine, struct transport_peer *peer)
 
 void connection_wake(struct connection *connection, uint64_t when_ns)
 {
-	if (!connection->timer.place || when_ns < connection->timer.key)
-		heap_set(&connection->engine->timers, &connection->timer, when_ns);
+	if (connection->timer.place && when_ns >= connection->timer.key)
+		return;
+	heap_set(&connection->engine->timers, &connection->timer, when_ns);
+	transport_rouse(connection->engine->owner, when_ns);
 }
 
 void connection_patient(struct connection *connection)
@@ -169,6 +171,7 @@ void connection_patient(struct connection *connection)
 		return;
 	list_push_back(&connection->engine->patient, &connection->dirty_node);
 	connection->patient = true;
+	transport_rouse(connection->engine->owner, 0);
 }
 
 void connection_dirty(struct connection *connection)
@@ -178,6 +181,7 @@ void connection_dirty(struct connection *connection)
 	connection->patient = false;
 	if (connection->dirty_node.next == &connection->dirty_node)
 		list_push_back(&connection->engine->dirty, &connection->dirty_node);
+	transport_rouse(connection->engine->owner, 0);
 }
 
 uint64_t connection_expire(struct connection *connection)

@@ -611,8 +611,7 @@ bool shm_access_begin(struct transport_access *access)
 	struct shm_peer *link = shm_link(peer);
 	const struct grant *grant;
 
-	/* Who sleeps would not learn that it is made. */
-	if (!link || !link->connected || shm->armed || access->vector->length == 0 ||
+	if (!link || !link->connected || access->vector->length == 0 ||
 	    access->vector->count > ACCESS_SEGMENTS || peer->owner->options.bulk == OPTION_BULK_RING ||
 	    !copy_allowed(peer))
 		return false;

@@ -33,6 +33,7 @@ static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 {
 	if (link->active.next == &link->active)
 		list_push_back(&shm->active, &link->active);
+	transport_rouse(shm->owner, 0);
 }
 
 /* or perhaps none any more. */

@@ -471,7 +471,6 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 
 static void shm_set_wake(struct shm *shm, uint32_t wake)
 {
-	shm->armed = wake != 0;
 	for (uint32_t i = 0; i < shm->in_count; i++)
 		store_relaxed(&shm->in[i].ring->segment->wake, wake);
 }

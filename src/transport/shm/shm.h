@@ -384,7 +384,6 @@ struct shm {
 	struct list_node accessed;  /* and accesses that were made */
 	struct list_node exports;   /* regions of ours that a peer knows */
 	struct pool grants, export_pool;
-	bool armed;               /* somebody sleeps, or is about to */
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* timer: see timer.h. */
+#include "endpoint/timer.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
+{
+	uint64_t count;
+
+	(void)owner, (void)now_ns;
+	(void)!read(container_of(watcher, struct endpoint, timer)->timer_fd, &count, sizeof(count));
+	container_of(watcher, struct endpoint, timer)->roused = false;
+}
+
+bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
+{
+	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
+					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
+
+	if (endpoint_of(endpoint)->timer_fd < 0) {
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
+		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+		endpoint_of(endpoint)->timer.ready = timer_ready;
+		if (fd < 0)
+			return false;
+		if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+			close(fd);
+			return false;
+		}
+		endpoint_of(endpoint)->timer_fd = fd;
+	}
+	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
+}
+
+void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint_of_owner(owner));
+	uint64_t now_ns = clock_now_ns();
+
+	owner->asleep_until_ns = when_ns;
+	whole->roused = endpoint_timer(&whole->core, when_ns > now_ns ? when_ns - now_ns : 1);
+}
+
+void endpoint_roused(struct thole_endpoint *endpoint)
+{
+	if (endpoint_of(endpoint)->roused)
+		endpoint_timer(endpoint, 0);
+	endpoint_of(endpoint)->roused = false;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timer: the timer in an endpoint's descriptor, made when it is needed first: for sleeps that have to end in time, and
+ * for what another thread begins while one sleeps (transport_rouse).
+ *
+ * Does not own when anybody sleeps. Always holds: `roused` is false where the descriptor is not readable, nor will be,
+ * by endpoint_rouse.
+ */
+#ifndef THOLE_ENDPOINT_TIMER_H
+#define THOLE_ENDPOINT_TIMER_H
+
+#include "endpoint/endpoint.h"
+
+/* Make wait_fd readable after so long; 0: not any more. False if that cannot be done. */
+bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns);
+
+/* Let no sleep last beyond when_ns. Where there is no descriptor left for it, the sleep goes on. */
+void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns);
+
+/* What was roused is awake. */
+void endpoint_roused(struct thole_endpoint *endpoint);
+
+#endif
