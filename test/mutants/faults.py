@@ -4930,6 +4930,150 @@ FAULTS = [
         "\t\t\treturn NULL;\n",
         "",
     ),
+    Fault(
+        "an answer without a proof will do",
+        "src/transport/datagram/liveness.c",
+        " &&\n"
+        "\t       load_be64(bytes + ANSWER_PROOF_AT) ==\n"
+        "\t\t       responder_proof(question->key, question->endpoint, question->number);",
+        ";",
+    ),
+    Fault(
+        "an answer of another number will do",
+        "src/transport/datagram/liveness.c",
+        "length == ANSWER_BYTES && load_be64(bytes) == question->number &&",
+        "length == ANSWER_BYTES &&",
+    ),
+    Fault(
+        "that a host refuses the question is not heard",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (length < 0 && errno == ECONNREFUSED)\n"
+        "\t\t\treturn LINK_GONE;\n",
+        "",
+    ),
+    Fault(
+        "a connection to a host that is asked no more stays",
+        "src/transport/datagram/liveness.c",
+        "\tstream_close(question);\n"
+        "\tclose(question->datagram);",
+        "\tclose(question->datagram);",
+    ),
+    Fault(
+        "a question that is asked no more keeps its socket",
+        "src/transport/datagram/liveness.c",
+        "\tstream_close(question);\n"
+        "\tclose(question->datagram);",
+        "\tstream_close(question);",
+    ),
+    Fault(
+        "the last question takes no place of one that has ended",
+        "src/transport/datagram/liveness.c",
+        "\t*question = liveness->questions[--liveness->count];",
+        "\tliveness->count--;",
+    ),
+    Fault(
+        "a question is said in each turn",
+        "src/transport/datagram/liveness.c",
+        "now_ns - question->asked_ns < QUESTION_AGAIN_NS",
+        "now_ns != question->asked_ns",
+    ),
+    Fault(
+        "that a host held its port is believed for ever",
+        "src/transport/datagram/liveness.c",
+        "\tif (verdict == LINK_UNKNOWN && question->held_ns &&\n"
+        "\t    now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))",
+        "\tif (verdict == LINK_UNKNOWN && question->held_ns)",
+    ),
+    Fault(
+        "who lets a connection go had no port",
+        "src/transport/datagram/liveness.c",
+        "if (error == 0 || error == ECONNRESET)",
+        "if (error == 0)",
+    ),
+    Fault(
+        "a connection whose host answers no more says that it holds its port",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (stream_is_fresh(question))\n"
+        "\t\t\tquestion->held_ns = now_ns;",
+        "\t\tquestion->held_ns = now_ns;",
+    ),
+    Fault(
+        "a question that was answered is asked on",
+        "src/transport/datagram/liveness.c",
+        "if (verdict == LINK_ALIVE || verdict == LINK_GONE)",
+        "if (verdict == LINK_GONE)",
+    ),
+    Fault(
+        "a question has no number",
+        "src/transport/datagram/liveness.c",
+        "\tstore_be64(bytes + QUESTION_NUMBER_AT, question->number);\n",
+        "",
+    ),
+    Fault(
+        "a question may be too short",
+        RESPONDER,
+        "if (length != QUESTION_BYTES || number == 0)",
+        "if (length < 0 || number == 0)",
+    ),
+    Fault(
+        "next door to a privileged port is no reason for another one",
+        RESPONDER,
+        "return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;",
+        "return error == EADDRINUSE ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;",
+    ),
+    Fault(
+        "a responder that is closed is still looked at",
+        RESPONDER,
+        "\tlist_remove(&responder->node);\n"
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)",
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)",
+    ),
+    Fault(
+        "connections of who asks are closed in good order",
+        RESPONDER,
+        "\t\tsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));\n",
+        "",
+    ),
+    Fault(
+        "a responder that cannot be opened leaves a socket",
+        RESPONDER,
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && responder->forked.fds; i++)\n"
+        "\t\tforked_close(&responder->fds[i]);",
+        "\tfor (unsigned i = 0; i < 1 && responder->forked.fds; i++)\n"
+        "\t\tforked_close(&responder->fds[i]);",
+    ),
+    Fault(
+        "connections of who asks are let wait",
+        RESPONDER,
+        "\t\tanswer(container_of(node, struct responder, node));\n"
+        "\t\tlet_go(container_of(node, struct responder, node));",
+        "\t\tanswer(container_of(node, struct responder, node));",
+    ),
+    Fault(
+        "one of a process's endpoints is answered for",
+        RESPONDER,
+        "node = list_next(&responders, node)) {",
+        "node = NULL) {",
+    ),
+    Fault(
+        "a thread whose sleep was interrupted ends",
+        RESPONDER,
+        "return errno == EINTR;",
+        "return false;",
+    ),
+    Fault(
+        "a counter may be 0",
+        GUARD,
+        "if (frame->counter == 0 || !window_is_new",
+        "if (!window_is_new",
+    ),
+    Fault(
+        "a run over two epochs is judged by one key",
+        GUARD,
+        "\t       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch &&\n"
+        "\t       (run->counter + run->behind) >> GUARD_EPOCH_BITS == guard->in.epoch;",
+        "\t       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch;",
+    ),
 ]
 
 

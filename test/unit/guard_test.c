@@ -457,6 +457,46 @@ static void epoch__has_a_key_of_its_own(void **state)
 	}
 }
 
+/* Frames that lie behind each other may have the keys of two epochs. */
+static void epoch__ends_amid_a_run(void **state)
+{
+	static uint8_t frames[RUN * (PACKET_HEAD_MAX + PAYLOAD)];
+
+	(void)state;
+	for (unsigned before = 1; before < RUN; before++) {
+		struct guard_frame run;
+		struct iovec first;
+		struct two two;
+
+		two_begin(&two, GUARD_HEADS);
+		two.one.counter = (UINT64_C(1) << GUARD_EPOCH_BITS) - 1 - before;
+		run = run_make(&two.one, PACKET_DATA, frames, &first);
+		run_is_covered(&two.other, &run, frames);
+		guard_seen(&two.other, &run, 1);
+		assert_int_equal(guard_epoch(&two.other), 1);
+		assert_int_equal(guard_check(&two.other, &codec_native, &run, 1), GUARD_REPLAYED);
+		two_end(&two);
+	}
+}
+
+/* A counter comes once, and none is 0. */
+static void counter__is_not_0(void **state)
+{
+	uint8_t frame[PACKET_HEAD_MAX];
+	struct two two;
+	size_t length;
+
+	(void)state;
+	two_begin(&two, GUARD_HEADS);
+	two.one.counter = UINT64_MAX;
+	length = frame_make(&two.one, PACKET_ACK, 0, frame);
+	assert_true(two.one.counter == 0);
+	assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_REPLAYED);
+	length = frame_make(&two.one, PACKET_ACK, 0, frame);
+	assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
+	two_end(&two);
+}
+
 /* Who was not sent frames for long hears from somebody else how far they are, or nearly; and is never put back. */
 static void epoch__is_followed(void **state)
 {
@@ -841,7 +881,9 @@ int main(void)
 		cmocka_unit_test(burst__is_as_one_by_one),
 		cmocka_unit_test(burst__of_a_run_is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
+		cmocka_unit_test(epoch__ends_amid_a_run),
 		cmocka_unit_test(epoch__is_followed),
+		cmocka_unit_test(counter__is_not_0),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),
 		cmocka_unit_test(together__all_but_the_forged_are_taken),
