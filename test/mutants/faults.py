@@ -5074,6 +5074,34 @@ FAULTS = [
         "\t       (run->counter + run->behind) >> GUARD_EPOCH_BITS == guard->in.epoch;",
         "\t       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch;",
     ),
+    Fault(
+        "what a program maps behind an arena's end is the arena's",
+        "src/base/arena.c",
+        "offset < (uint64_t)arenas[i].extents.top * ARENA_GRANULE",
+        "offset < arenas[i].size",
+    ),
+    Fault(
+        "who has mapped an arena reads its memfd behind its end",
+        "src/transport/shm/attach.c",
+        "\tif (end > attachment->size)\n"
+        "\t\tend = attachment->size;\n"
+        "\treturn at < end",
+        "\tend = attachment->size;\n"
+        "\treturn at < end",
+    ),
+    Fault(
+        "an arena may say that it is longer than its memfd",
+        "src/transport/shm/attach.c",
+        "\tif (end > attachment->size)\n"
+        "\t\tend = attachment->size;\n",
+        "",
+    ),
+    Fault(
+        "an arena does not say how long it has become",
+        "src/base/arena.c",
+        "\tstore_relaxed(&arena->header->end, (uint64_t)top * ARENA_GRANULE);\n",
+        "",
+    ),
 ]
 
 

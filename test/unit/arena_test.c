@@ -158,6 +158,26 @@ static void blocks__what_is_too_much_is_refused(void **state)
 	assert_int_equal(errno, EDOM);
 }
 
+/* Whatever a program maps where an arena may still grow to is not the memfd's: a peer would read zeros there. */
+static void blocks__of_others_are_not_ours(void **state)
+{
+	char *block = block_new(MIB), *other;
+	struct arena_place place = place_of(block), again;
+
+	(void)state;
+	other = mmap((void *)(uintptr_t)(place.base + place.size / 2), MIB, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(other, MAP_FAILED);
+	assert_false(arena_find(other, 1, &again));
+	assert_false(arena_find(other, MIB, &again));
+	assert_false(arena_find(block + ARENA_GRANULE, place.size / 2, &again));
+	assert_false(arena_free(other));
+	arena_withdraw(other, MIB);
+	assert_true(arena_find(block, MIB, &again)); /* that is nothing to it */
+	munmap(other, MIB);
+	assert_true(arena_free(block));
+}
+
 /* Another mapping of the memfd shows a block where the place says it is. */
 static void blocks__are_where_their_place_says(void **state)
 {
@@ -708,6 +728,7 @@ int main(void)
 		cmocka_unit_test(blocks__do_not_touch_each_other),
 		cmocka_unit_test(blocks__are_known),
 		cmocka_unit_test(blocks__what_is_too_much_is_refused),
+		cmocka_unit_test(blocks__of_others_are_not_ours),
 		cmocka_unit_test(blocks__are_where_their_place_says),
 		cmocka_unit_test(freed__goes_back_to_the_kernel),
 		cmocka_unit_test(alloc__short_and_long),
