@@ -5102,6 +5102,75 @@ FAULTS = [
         "\tstore_relaxed(&arena->header->end, (uint64_t)top * ARENA_GRANULE);\n",
         "",
     ),
+    Fault(
+        "an arena of free blocks keeps its place after a fork",
+        "src/base/arena.c",
+        "\tif (arena->blocks == 0)\n"
+        "\t\tarena_drop(arena);\n"
+        "\tcurrent = NULL;",
+        "\tcurrent = NULL;",
+    ),
+    Fault(
+        "two arenas may have one range",
+        "src/base/arena.c",
+        "if (!arena_overlaps(arena) && arena_map(arena, 0, 1))",
+        "if (arena_map(arena, 0, 1))",
+    ),
+    Fault(
+        "a child's free changes errno",
+        "src/base/arena.c",
+        "\terrno = error; /* as free keeps it */\n",
+        "",
+    ),
+    Fault(
+        "a child keeps what tells that there are children",
+        "src/base/arena.c",
+        "\tif (children.fd >= 0)\n"
+        "\t\tclose(children.fd);\n"
+        "\tchildren.fd = -1;\n"
+        "\tchildren.page = NULL;\n"
+        "\tif (current)",
+        "\tchildren.fd = -1;\n"
+        "\tchildren.page = NULL;\n"
+        "\tif (current)",
+    ),
+    Fault(
+        "the key file stays open",
+        KEY,
+        "\terror = key_read(path, fd, key_p);\n"
+        "\tclose(fd);",
+        "\terror = key_read(path, fd, key_p);",
+    ),
+    Fault(
+        "a user's umask decides who reads the key",
+        KEY,
+        "fchmod(fd, 0600) == 0 && write",
+        "write",
+    ),
+    Fault(
+        "who makes the key second makes it anew, where there are no links",
+        KEY,
+        "RENAME_NOREPLACE) == 0",
+        "0) == 0",
+    ),
+    Fault(
+        "of a long key file the beginning counts",
+        KEY,
+        "size < 0 || size > KEY_BYTES_MAX ||",
+        "size < 0 ||",
+    ),
+    Fault(
+        "the soft limit goes beyond the hard one",
+        LIMITS,
+        "limit.rlim_max / 2 > limit.rlim_cur ? 2 * limit.rlim_cur : limit.rlim_max",
+        "2 * limit.rlim_cur",
+    ),
+    Fault(
+        "signals stay blocked once a file has its pages",
+        LIMITS,
+        "\tpthread_sigmask(SIG_SETMASK, &before, NULL);\n",
+        "",
+    ),
 ]
 
 
