@@ -3620,8 +3620,9 @@ FAULTS = [
     Fault(
         "the header of an arena counts as memory",
         "src/transport/shm/attach.c",
-        "if (at < HEADER || ",
-        "if (",
+        "\tif (at < HEADER)\n"
+        "\t\treturn NULL;\n",
+        "",
     ),
     Fault(
         "a stopped sender's mapping is not withdrawn",

@@ -1584,6 +1584,55 @@ static void test_no_bays(void **state)
 	end();
 }
 
+/* What a pull asks for is within the window, and chunks fit bays, also where ours are the longer ones: else what lies
+ * behind the window would be sent, or written behind a bay. */
+static void test_pulled_beyond(void **state)
+{
+	static const struct {
+		uint64_t from, to;
+		uint32_t chunk;
+		bool served;
+	} cases[] = {
+		{0, BYTES, 8192, true},
+		{0, BYTES + 1, 8192, false},
+		{0, UINT64_MAX, 8192, false},
+		{BYTES, BYTES, 8192, false},
+		{BYTES + 1, BYTES, 8192, false},
+		{BYTES - 1, BYTES, 8192, true},
+		{0, BYTES, 16384, true},
+		{0, BYTES, 16384 + 64, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct verbs_serve *serve;
+		struct record record;
+		struct plan plan;
+
+		begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+		message(0, 1, 0, 100);
+		begin_message(1, 0, BYTES, MILLISECOND);
+		plan = (struct plan){.first = cases[i / 2].chunk, .cap = cases[i / 2].chunk, .growth = PLAN_ONE};
+		if (i % 2) /* the one's bays are shorter, or the other's */
+			pair_between(1, 0)->theirs.bay = 16384;
+		else
+			pair_between(1, 0)->card->setup.bay = 16384;
+		record = hostile_pull(window_told(), 7, UINT64_MAX << 8);
+		record.arg[0] = cases[i / 2].from;
+		record.arg[1] = plan_pack(&plan);
+		record.arg[2] = cases[i / 2].to;
+		pair_between(1, 0)->works = UINT16_MAX; /* nothing of it goes yet */
+		hostile_says(&record);
+		serve = pool_at(&pair_between(1, 0)->card->serves, 0);
+		assert_int_equal(pair_between(1, 0)->card->serves.live, cases[i / 2].served);
+		if (cases[i / 2].served)
+			assert_true(serve->length == BYTES && serve->walk.at == cases[i / 2].from);
+		pair_between(1, 0)->works = 0;
+		message_arrives();
+		end();
+	}
+}
+
 /* Who asks for chunks without flags gets no first chunk that was laid out for some: not the bytes that the bay had
  * before, which may be another peer's. */
 static void test_pulled_plain(void **state)
@@ -1864,6 +1913,7 @@ int main(void)
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_no_bays),
+		cmocka_unit_test(test_pulled_beyond),
 		cmocka_unit_test(test_pulled_plain),
 		cmocka_unit_test(test_pulled_often),
 		cmocka_unit_test(test_asked_often),
