@@ -5172,6 +5172,96 @@ FAULTS = [
         "\tpthread_sigmask(SIG_SETMASK, &before, NULL);\n",
         "",
     ),
+    Fault(
+        "mxoe: a window may have the id of none",
+        NAMING_MXOE,
+        "\t\tif ((at | (uint32_t)window->sequence << 8) == MXOE_WINDOW_NONE)\n"
+        "\t\t\twindow->sequence++;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: a long name has no end",
+        NAMING_MXOE,
+        "length = length < PACKET_NAME_MAX - 1 ? length : PACKET_NAME_MAX - 1;",
+        "length = length < PACKET_NAME_MAX ? length : PACKET_NAME_MAX;",
+    ),
+    Fault(
+        "mxoe: a query's magic is not given back",
+        NAMING_MXOE,
+        ".host = {.index = MXOE_HOST_INDEX, .magic = asked->host.magic}};",
+        ".host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};",
+    ),
+    Fault(
+        "mxoe: who meets a peer again asks by the key of all",
+        NAMING_MXOE,
+        "\tif (former->handshake.answered)\n"
+        "\t\tconnection->names.key = former->names.key;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: who meets a peer again forgets its index",
+        NAMING_MXOE,
+        "\tconnection->names.host_index = former->names.host_index;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: a PULL acknowledges",
+        NAMING_MXOE,
+        "\t    connection->out.credit == 0 || packet->type == PACKET_PULL)",
+        "\t    connection->out.credit == 0)",
+    ),
+    Fault(
+        "mxoe: an answer to somebody before us is heard",
+        NAMING_MXOE,
+        "return connection && packet->connect.echo == connection->session ? connection : NULL;",
+        "return connection;",
+    ),
+    Fault(
+        "mxoe: whoever refuses our key is lost, though it has connected to us",
+        NAMING_MXOE,
+        "\tif (!connection->peer_session) {\n"
+        "\t\tconnection_lost(connection, THOLE_ERR_ACCESS);\n"
+        "\t\treturn;\n"
+        "\t}\n",
+        "\tconnection_lost(connection, THOLE_ERR_ACCESS);\n"
+        "\treturn;\n",
+    ),
+    Fault(
+        "mxoe: each connect asks anew",
+        NAMING_MXOE,
+        "\tif (connection->handshake.answered || asked)\n"
+        "\t\treturn 0;",
+        "\tif (connection->handshake.answered)\n"
+        "\t\treturn 0;",
+    ),
+    Fault(
+        "mxoe: another key waits as long as the one before",
+        NAMING_MXOE,
+        "\tconnection->handshake.attempt = 0;\n"
+        "\thandshake_ask(connection);",
+        "\thandshake_ask(connection);",
+    ),
+    Fault(
+        "mxoe: who is in is asked again",
+        NAMING_MXOE,
+        "\tif (connection->handshake.answered || asked)\n"
+        "\t\treturn 0;",
+        "\tif (asked)\n"
+        "\t\treturn 0;",
+    ),
+    Fault(
+        "mxoe: who refuses the window of nobody says nothing",
+        NAMING_MXOE,
+        "\t\tconnection->silence.heard_ns = engine->now_ns;\n"
+        "\t\tif (packet->nack.reason",
+        "\t\tif (packet->nack.reason",
+    ),
+    Fault(
+        "mxoe: a refusal does not say what of",
+        NAMING_MXOE,
+        "packet.nack.driver ? refused->pull.transfer : 0;",
+        "0;",
+    ),
 ]
 
 
