@@ -5262,6 +5262,130 @@ FAULTS = [
         "packet.nack.driver ? refused->pull.transfer : 0;",
         "0;",
     ),
+    Fault(
+        "who is lost is let in again",
+        HANDSHAKE,
+        "\tif (connection->state == CONNECTION_DEAD) {\n"
+        "\t\tnaming->refuse(engine, link, from, packet, NACK_CLOSED);\n"
+        "\t\treturn NULL;\n"
+        "\t}\n",
+        "",
+    ),
+    Fault(
+        "a CLOSE acknowledges nothing",
+        HANDSHAKE,
+        "\t\tarrival_report(connection, &packet);\n",
+        "",
+    ),
+    Fault(
+        "whose host cannot be asked is given up as soon as any",
+        SILENCE,
+        "verdict == LINK_HELD || verdict == LINK_UNASKED",
+        "verdict == LINK_HELD",
+    ),
+    Fault(
+        "a peer that is heard of again is asked after on",
+        SILENCE,
+        "heard_ns > connection->silence.checked_ns) {\n"
+        "\t\tsilence_ask_no_more(connection);\n",
+        "heard_ns > connection->silence.checked_ns) {\n",
+    ),
+    Fault(
+        "that a peer said nothing is not told",
+        SILENCE,
+        "\t\tconnection->peer->silent = true;\n",
+        "",
+    ),
+    Fault(
+        "a peer that is lost is asked after on",
+        SILENCE,
+        "\tsilence_ask_no_more(connection);\n"
+        "\tconnection->silence.checked_ns = 0;\n"
+        "\tconnection->silence.awaited = false;",
+        "\tconnection->silence.checked_ns = 0;\n"
+        "\tconnection->silence.awaited = false;",
+    ),
+    Fault(
+        "a refusal does not say of what transfer",
+        NAMING_NATIVE,
+        "\tpacket.nack.transfer = pull->pull.transfer;\n",
+        "",
+    ),
+    Fault(
+        "a CONNECT that comes twice makes its connection's keys anew",
+        NAMING_NATIVE,
+        "engine->key == 0 || mode == GUARD_OFF || connection->peer_session)",
+        "engine->key == 0 || mode == GUARD_OFF)",
+    ),
+    Fault(
+        "a NACK is believed from anywhere",
+        NAMING_NATIVE,
+        "\tmemcpy(text + 24, from->bytes, sizeof(from->bytes));",
+        "\tmemset(text + 24, 0, sizeof(from->bytes));",
+    ),
+    Fault(
+        "a NACK's proof does not cover its transfer",
+        NAMING_NATIVE,
+        "\tstore_be64(text + 8, nack->transfer);",
+        "\tstore_be64(text + 8, 0);",
+    ),
+    Fault(
+        "a connection that ends stays counted",
+        CONNECTION,
+        "\tif (connection->state != CONNECTION_NEW)\n"
+        "\t\tengine->open--;\n",
+        "",
+    ),
+    Fault(
+        "a pull may reach beyond its window",
+        "src/transport/verbs/bulk.c",
+        "record->arg[2] > vector->length || record->arg[0] >= record->arg[2] ||",
+        "record->arg[0] >= record->arg[2] ||",
+    ),
+    Fault(
+        "a pull may begin behind its end",
+        "src/transport/verbs/bulk.c",
+        "record->arg[0] >= record->arg[2] ||",
+        "",
+    ),
+    Fault(
+        "chunks may be longer than bays",
+        "src/transport/verbs/bulk.c",
+        " ||\n"
+        "\t    plan_room(&plan, plan_longest(&plan)) >\n"
+        "\t\t    (pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)) {",
+        ") {",
+    ),
+    Fault(
+        "chunks may be longer than the bays they come from",
+        "src/transport/verbs/bulk.c",
+        "(pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)",
+        "pair->theirs.bay",
+    ),
+    Fault(
+        "chunks may be longer than the bays they go to",
+        "src/transport/verbs/bulk.c",
+        "(pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)",
+        "card->setup.bay",
+    ),
+    Fault(
+        "memory that an adapter refuses stays watched",
+        "src/transport/verbs/bulk.c",
+        "\t\tif (entry->word)\n"
+        "\t\t\tcard_unwatch(card, registration->watch);\n"
+        "\t\ttransport_count(card->owner, COUNTER_REGISTER_REFUSED);",
+        "\t\ttransport_count(card->owner, COUNTER_REGISTER_REFUSED);",
+    ),
+    Fault(
+        "memory that is registered no more stays watched",
+        "src/transport/verbs/bulk.c",
+        "\tif (entry->word)\n"
+        "\t\tcard_unwatch(card, registration->watch);\n"
+        "\tfree(registration);\n"
+        "}",
+        "\tfree(registration);\n"
+        "}",
+    ),
 ]
 
 

@@ -76,12 +76,12 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 
 static void end(void)
 {
+	for (uint32_t i = 0; i < bench.count; i++)
+		process_free(bench.process[i]); /* and its adapter says what is left */
 	if (bench.world.failed)
 		print_error("%s\n", bench.world.failure);
 	assert_false(bench.world.failed);
 	assert_int_equal(bench.failed, 0);
-	for (uint32_t i = 0; i < bench.count; i++)
-		process_free(bench.process[i]);
 	carrier_fini(&bench.carrier);
 	network_fini(&bench.network);
 	world_fini(&bench.world);

@@ -804,6 +804,7 @@ static void modes__full_cannot_be_had(void **state)
 static void modes__cannot_be_lowered(void **state)
 {
 	static const char *const options[] = {"job_key=7", NULL};
+	const struct guard *before;
 	struct connection *connection;
 	struct packet packet;
 	struct pair pair;
@@ -826,7 +827,11 @@ static void modes__cannot_be_lowered(void **state)
 			fail_msg("a CONNECT whose bit %zu is wrong was heeded", bit);
 	}
 	b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]);
-	assert_int_equal(connection_at(pair.b, pair.b_to_a)->guard->mode, GUARD_HEADS);
+	connection = connection_at(pair.b, pair.b_to_a);
+	assert_int_equal(connection->guard->mode, GUARD_HEADS);
+	before = connection->guard;
+	b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]); /* again: what was seen stays seen */
+	assert_ptr_equal(connection->guard, before);
 	endpoint_vanish(pair.a);
 	endpoint_vanish(pair.b);
 }
@@ -839,12 +844,15 @@ static void nack__of_anybody(void **state)
 	struct connection *connection;
 	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
 	uint8_t frame[PACKET_HEAD_MAX];
+	struct link elsewhere;
 	struct pair pair;
 	size_t length;
 
 	(void)state;
 	wired_open(&pair, wires, &codec_native, options, options);
 	pair_talk(&pair, &now_ns, 1, 100);
+	elsewhere = wires[0].link;
+	elsewhere.own.bytes[15] ^= 0x40;
 	connection = connection_at(pair.b, pair.b_to_a);
 	for (uint8_t reason = NACK_BAD_ENDPOINT; reason <= NACK_BAD_WINDOW; reason++)
 		for (int which = 0; which < 2; which++) {
@@ -862,6 +870,20 @@ static void nack__of_anybody(void **state)
 	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, &packet,
 			     NACK_BAD_SESSION);
 	endpoint_advance(pair.a, now_ns);
+	/* Nor is it another one's word, or one about something else. */
+	assert_int_equal(codec_native.decode(&packet, wires[1].frames[wires[1].head % 256],
+					     wires[1].lengths[wires[1].head % 256]), 0);
+	assert_int_equal(packet.type, PACKET_NACK);
+	packet.nack.transfer++;
+	b_gets(&pair, frame, codec_native.encode(&packet, frame));
+	packet.nack.transfer--;
+	assert_int_equal(connection->state, CONNECTION_OPEN);
+	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &elsewhere, &wires[1].link.own,
+			     &(struct packet){.type = PACKET_RECORD, .session = connection->peer_session},
+			     NACK_BAD_SESSION);
+	endpoint_advance(pair.a, now_ns);
+	b_gets(&pair, wires[1].frames[(wires[1].tail - 1) % 256], wires[1].lengths[(wires[1].tail - 1) % 256]);
+	assert_int_equal(connection->state, CONNECTION_OPEN);
 	endpoint_advance(pair.b, now_ns);
 	assert_int_equal(connection->state, CONNECTION_DEAD);
 	endpoint_vanish(pair.a);
