@@ -5386,6 +5386,39 @@ FAULTS = [
         "\tfree(registration);\n"
         "}",
     ),
+    Fault(
+        "a peer may have handled what was not sent",
+        "src/transport/verbs/records.c",
+        " &&\n"
+        "\t       number_near(pair->next, head->handled) <= pair->next;",
+        ";",
+    ),
+    Fault(
+        "a record is as long as its head says",
+        "src/transport/verbs/records.c",
+        "head_bytes(head) + head->length == length && ",
+        "",
+    ),
+    Fault(
+        "a record without a front needs none before it",
+        "src/transport/verbs/records.c",
+        "if (!front->head.flags || payload",
+        "if (payload",
+    ),
+    Fault(
+        "a record may come before its turn",
+        "src/transport/verbs/records.c",
+        "\t\tif (number > pair->expected)\n"
+        "\t\t\ttransport_bad(pair->peer);\n"
+        "\t\treturn false;",
+        "\t\treturn false;",
+    ),
+    Fault(
+        "a record may be longer than a record",
+        "src/transport/verbs/records.c",
+        "(record->length <= RECORD_INLINE_MAX && head->length == 0)",
+        "head->length == 0",
+    ),
 ]
 
 

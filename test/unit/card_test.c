@@ -1765,6 +1765,82 @@ static void test_held_off(void **state)
 	end();
 }
 
+/* What a peer writes into a receive of the victim's, of so many bytes, after one record: whether it is a bad record. */
+static bool is_bad(const struct head *head, const struct record *record, uint32_t length)
+{
+	static _Alignas(64) uint8_t bytes[4096];
+	struct pair *pair;
+	struct head whole = *head;
+	uint64_t bad;
+
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	pair = pair_between(1, 0);
+	whole.number += (uint32_t)pair->expected;
+	whole.handled += (uint32_t)pair->next;
+	whole.granted = (uint32_t)pair->granted;
+	memcpy(bytes, &whole, sizeof(whole));
+	memcpy(bytes + sizeof(whole), record, sizeof(*record));
+	assert_true(records_arrived(pair, bytes, length));
+	bad = counter(1, COUNTER_BAD_RECORDS);
+	end();
+	return bad > 0;
+}
+
+/* Nothing that a head or a record says is believed which cannot be. */
+static void test_bad_heads(void **state)
+{
+	enum { WHOLE = sizeof(struct head) + sizeof(struct record) };
+	const struct record small = {.kind = RECORD_EAGER, .length = 1}, *record = &small;
+	const struct record external = {.kind = RECORD_EAGER, .length = RECORD_EXTERNAL};
+	const struct record longer = {.kind = RECORD_EAGER, .length = RECORD_INLINE_MAX + 1};
+	const struct head good = {.flags = HEAD_RECORD};
+	struct head head;
+
+	(void)state;
+	assert_false(is_bad(&good, record, WHOLE));
+	assert_true(is_bad(&good, record, WHOLE + 1));
+	assert_true(is_bad(&good, record, WHOLE - 1));
+	assert_true(is_bad(&good, record, sizeof(head) - 1));
+	assert_true(is_bad(&good, &longer, WHOLE));
+	head = good;
+	head.length = 100;
+	assert_false(is_bad(&head, &external, WHOLE + 100));
+	assert_true(is_bad(&head, &external, WHOLE + 99));
+	assert_true(is_bad(&head, record, WHOLE + 100)); /* two payloads */
+	head = good;
+	head.handled = 1; /* what was not sent */
+	assert_true(is_bad(&head, record, WHOLE));
+	head = good;
+	head.number = 1;  /* what comes behind the next one */
+	assert_true(is_bad(&head, record, WHOLE));
+	head.number = UINT32_MAX; /* it was here: so it may come again */
+	assert_false(is_bad(&head, record, WHOLE));
+}
+
+/* Without its front a record is like the one before, if there was one by this queue. */
+static void test_no_front(void **state)
+{
+	static _Alignas(64) uint8_t bytes[4096];
+	struct pair *pair;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uint32_t handled = 0;
+
+		begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+		message(0, 1, 0, 100);
+		pair = pair_between(1, 0);
+		handled = (uint32_t)pair->next & UINT16_MAX;
+		assert_true(pair->front_in.head.flags != 0);
+		if (i == 1)
+			pair->front_in.head.flags = 0;
+		(void)records_front(pair, bytes, 10, handled + (i == 2));
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS) > 0, i > 0);
+		end();
+	}
+}
+
 /* A piece of a record that comes again, as the connection brings it. */
 static void hostile_repeats(uint32_t at, uint32_t whole, uint32_t length)
 {
@@ -1919,6 +1995,8 @@ int main(void)
 		cmocka_unit_test(test_asked_often),
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
+		cmocka_unit_test(test_bad_heads),
+		cmocka_unit_test(test_no_front),
 		cmocka_unit_test(test_repeated_longer),
 		cmocka_unit_test(test_word_by_queue),
 		cmocka_unit_test(test_over_beside),
