@@ -408,7 +408,8 @@ static void pull__of_no_window(void **state)
 
 	(void)state;
 	packet.type = PACKET_PULL;
-	packet.pull = (struct packet_pull){.window = 0x4711, .transfer = 0x1234, .total = 9, .length = 9, .frame = 1440};
+	packet.pull = (struct packet_pull){.window = 0x4711, .transfer = 0x1234, .total = 9, .length = 9,
+					   .frame = 1440};
 	stranger_says(host, UDP, &packet, 0);
 	host_run(host, SECOND_NS / 1000);
 	host_said(host, UDP, &said);

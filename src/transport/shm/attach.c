@@ -158,7 +158,7 @@ void attach_release(struct shm_peer *link)
 
 /* ---- Finding --------------------------------------------------------------------------------------- */
 
-/* Whether it has all of that. What its owner has mapped behind its end is something else, though it could grow there. */
+/* Whether it has all of that. What its owner has mapped behind its end is something else, though it may grow there. */
 static bool attachment_has(const struct attachment *attachment, uint64_t address, uint64_t length)
 {
 	uint64_t at = address - attachment->base, end;
