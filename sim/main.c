@@ -82,7 +82,6 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 					  .instrumented = INSTRUMENTED};
 	world_init(&simulation.world, seed, config.trace);
 	config.scenario->run(&simulation);
-	failed = simulation.world.failed;
 	*hash_p = simulation.world.hash;
 	board->events += simulation.world.events;
 	board->carried += simulation.network.carried;
@@ -92,6 +91,8 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	board->ended_badly += simulation.traffic.failed;
 	board->bytes += simulation.traffic.bytes;
 	board->movers = sim_mover_counts;
+	traffic_fini(&simulation.traffic); /* adapters say what is left of those that are closed by it */
+	failed = simulation.world.failed;
 	if (failed) {
 		fprintf(stderr, "FAILED at %.3f us: %s\n  ", (double)(simulation.world.now_ns - SECOND) / 1000,
 			simulation.world.failure);
@@ -100,7 +101,6 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 		printf("%s %llu: %s hash %016llx\n", config.scenario->name, (unsigned long long)seed, simulation.note,
 		       (unsigned long long)*hash_p);
 	}
-	traffic_fini(&simulation.traffic);
 	if (simulation.nic)
 		carrier_fini(&simulation.carrier);
 	network_fini(&simulation.network);

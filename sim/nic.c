@@ -836,6 +836,8 @@ static void nic_close(struct nic *base)
 	if (nic->registered > 0)
 		world_fail(nic->fabric->world, "an adapter is closed with %llu bytes registered",
 			   (unsigned long long)nic->registered);
+	if (!list_empty(&nic->watches))
+		world_fail(nic->fabric->world, "an adapter is closed while memory is watched for it");
 	sim_nic_crash(nic);
 }
 

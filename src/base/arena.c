@@ -105,6 +105,13 @@ static bool extent_is_long(const struct arena *arena, const struct extent *exten
 	return bytes > KEPT_EXTENT_MAX || arena->extents.kept * ARENA_GRANULE + bytes > KEPT_MAX;
 }
 
+/* So much of it is mapped from now on. Who maps it, too, sees that before anything that comes of it. */
+static void arena_end_at(struct arena *arena, uint32_t top)
+{
+	arena->extents.top = top;
+	store_relaxed(&arena->header->end, (uint64_t)top * ARENA_GRANULE);
+}
+
 /* Put a free extent among the others, with its free neighbours; give its pages back if it is long or there are many. */
 static void arena_give(struct arena *arena, uint32_t at, uint32_t length, enum extent_kind kind)
 {
@@ -115,8 +122,8 @@ static void arena_give(struct arena *arena, uint32_t at, uint32_t length, enum e
 		extent.kind = EXTENT_CLEAN;
 	}
 	if (extent.kind == EXTENT_CLEAN && extent.at + extent.length == arena->extents.top) {
+		arena_end_at(arena, extent.at);
 		munmap(arena_address(arena, extent.at), (uint64_t)extent.length * ARENA_GRANULE);
-		arena->extents.top = extent.at;
 	} else {
 		extents_add(&arena->extents, extent);
 	}
@@ -277,14 +284,15 @@ static bool arena_make(struct arena *arena)
 	madvise(arena->header, (size_t)getpagesize(), MADV_DONTFORK);
 	if (!arena_settle(arena))
 		goto fail;
-	*arena->header = (struct arena_header){.magic = ARENA_MAGIC, .version = ARENA_VERSION};
+	*arena->header = (struct arena_header){.magic = ARENA_MAGIC, .version = ARENA_VERSION, .end = ARENA_GRANULE};
 	return true;
 fail:
 	arena_drop(arena);
 	return false;
 }
 
-/* The arena of an address; *at_p: its granule. */
+/* The arena that an address is in, as far as it is mapped: behind that may be what others have mapped. *at_p: its
+ * granule. */
 static struct arena *arena_of(const void *address, uint32_t *at_p)
 {
 	if (!arena_is_near(address))
@@ -292,7 +300,7 @@ static struct arena *arena_of(const void *address, uint32_t *at_p)
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		uint64_t offset = (uintptr_t)address - (uintptr_t)arenas[i].base;
 
-		if (arenas[i].base && offset < arenas[i].size) {
+		if (arenas[i].base && offset < (uint64_t)arenas[i].extents.top * ARENA_GRANULE) {
 			*at_p = (uint32_t)(offset / ARENA_GRANULE);
 			return &arenas[i];
 		}
@@ -465,7 +473,7 @@ static uint32_t block_extent(struct arena *arena, uint32_t length, enum extent_k
 	*kind_p = EXTENT_CLEAN;
 	if (length > arena->size / ARENA_GRANULE - at || !arena_map(arena, at, at + length))
 		return 0;
-	arena->extents.top += length;
+	arena_end_at(arena, at + length);
 	return at;
 }
 
@@ -515,8 +523,7 @@ static struct arena *block_begins(const void *block, uint32_t *at_p)
 {
 	struct arena *arena = arena_of(block, at_p);
 
-	return arena && *at_p > 0 && *at_p < arena->extents.top &&
-			       extents_kind(&arena->extents, *at_p) == EXTENT_USED &&
+	return arena && *at_p > 0 && extents_kind(&arena->extents, *at_p) == EXTENT_USED &&
 			       block == arena_address(arena, *at_p)
 		       ? arena
 		       : NULL;
@@ -569,7 +576,7 @@ static bool block_stretch(struct arena *arena, uint32_t at, uint64_t length)
 		return extents_stretch(extents, at, (uint32_t)length);
 	if (!arena_map(arena, after, at + (uint32_t)length))
 		return false;
-	extents->top = at + (uint32_t)length;
+	arena_end_at(arena, at + (uint32_t)length);
 	extents_mark(extents, at, (uint32_t)length, EXTENT_USED);
 	return true;
 }

@@ -28,7 +28,7 @@
 enum {
 	ARENA_GRANULE = 64 * 1024, /* blocks are whole granules, of address space; memory is taken by the page */
 	ARENAS_MAX = 8,            /* arenas at a time: one, and those that forks have retired */
-	ARENA_VERSION = 1,
+	ARENA_VERSION = 2,
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
@@ -49,13 +49,14 @@ struct arena_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t retired; /* its owner's memory is not this memory any more; never taken back */
+	uint64_t end;     /* bytes of it that its owner has mapped: behind them may be something else */
 };
 
 /* An arena as it is told to others. */
 struct arena_place {
 	uint64_t number; /* of all arenas that this process had */
 	uint64_t base;   /* its address in this process */
-	uint64_t size;   /* of the memfd, which lies at base */
+	uint64_t size;   /* of the memfd, which lies at base, as far as its header says */
 	int fd;          /* of the arena's own; valid as long as it is not retired */
 };
 

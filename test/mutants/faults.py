@@ -3620,8 +3620,9 @@ FAULTS = [
     Fault(
         "the header of an arena counts as memory",
         "src/transport/shm/attach.c",
-        "if (at < HEADER || ",
-        "if (",
+        "\tif (at < HEADER)\n"
+        "\t\treturn NULL;\n",
+        "",
     ),
     Fault(
         "a stopped sender's mapping is not withdrawn",
@@ -4942,6 +4943,494 @@ FAULTS = [
         "\t\tif (!moved && size > 0)\n"
         "\t\t\treturn NULL;\n",
         "",
+    ),
+    Fault(
+        "an answer without a proof will do",
+        "src/transport/datagram/liveness.c",
+        " &&\n"
+        "\t       load_be64(bytes + ANSWER_PROOF_AT) ==\n"
+        "\t\t       responder_proof(question->key, question->endpoint, question->number);",
+        ";",
+    ),
+    Fault(
+        "an answer of another number will do",
+        "src/transport/datagram/liveness.c",
+        "length == ANSWER_BYTES && load_be64(bytes) == question->number &&",
+        "length == ANSWER_BYTES &&",
+    ),
+    Fault(
+        "that a host refuses the question is not heard",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (length < 0 && errno == ECONNREFUSED)\n"
+        "\t\t\treturn LINK_GONE;\n",
+        "",
+    ),
+    Fault(
+        "a connection to a host that is asked no more stays",
+        "src/transport/datagram/liveness.c",
+        "\tstream_close(question);\n"
+        "\tclose(question->datagram);",
+        "\tclose(question->datagram);",
+    ),
+    Fault(
+        "a question that is asked no more keeps its socket",
+        "src/transport/datagram/liveness.c",
+        "\tstream_close(question);\n"
+        "\tclose(question->datagram);",
+        "\tstream_close(question);",
+    ),
+    Fault(
+        "the last question takes no place of one that has ended",
+        "src/transport/datagram/liveness.c",
+        "\t*question = liveness->questions[--liveness->count];",
+        "\tliveness->count--;",
+    ),
+    Fault(
+        "a question is said in each turn",
+        "src/transport/datagram/liveness.c",
+        "now_ns - question->asked_ns < QUESTION_AGAIN_NS",
+        "now_ns != question->asked_ns",
+    ),
+    Fault(
+        "that a host held its port is believed for ever",
+        "src/transport/datagram/liveness.c",
+        "\tif (verdict == LINK_UNKNOWN && question->held_ns &&\n"
+        "\t    now_ns - question->held_ns < QUESTION_FRESH_MS * UINT64_C(1000000))",
+        "\tif (verdict == LINK_UNKNOWN && question->held_ns)",
+    ),
+    Fault(
+        "who lets a connection go had no port",
+        "src/transport/datagram/liveness.c",
+        "if (error == 0 || error == ECONNRESET)",
+        "if (error == 0)",
+    ),
+    Fault(
+        "a connection whose host answers no more says that it holds its port",
+        "src/transport/datagram/liveness.c",
+        "\t\tif (stream_is_fresh(question))\n"
+        "\t\t\tquestion->held_ns = now_ns;",
+        "\t\tquestion->held_ns = now_ns;",
+    ),
+    Fault(
+        "a question that was answered is asked on",
+        "src/transport/datagram/liveness.c",
+        "if (verdict == LINK_ALIVE || verdict == LINK_GONE)",
+        "if (verdict == LINK_GONE)",
+    ),
+    Fault(
+        "a question has no number",
+        "src/transport/datagram/liveness.c",
+        "\tstore_be64(bytes + QUESTION_NUMBER_AT, question->number);\n",
+        "",
+    ),
+    Fault(
+        "a question may be too short",
+        RESPONDER,
+        "if (length != QUESTION_BYTES || number == 0)",
+        "if (length < 0 || number == 0)",
+    ),
+    Fault(
+        "next door to a privileged port is no reason for another one",
+        RESPONDER,
+        "return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;",
+        "return error == EADDRINUSE ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;",
+    ),
+    Fault(
+        "a responder that is closed is still looked at",
+        RESPONDER,
+        "\tlist_remove(&responder->node);\n"
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)",
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)",
+    ),
+    Fault(
+        "connections of who asks are closed in good order",
+        RESPONDER,
+        "\t\tsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));\n",
+        "",
+    ),
+    Fault(
+        "a responder that cannot be opened leaves a socket",
+        RESPONDER,
+        "\tfor (unsigned i = 0; i < RESPONDER_SOCKETS && responder->forked.fds; i++)\n"
+        "\t\tforked_close(&responder->fds[i]);",
+        "\tfor (unsigned i = 0; i < 1 && responder->forked.fds; i++)\n"
+        "\t\tforked_close(&responder->fds[i]);",
+    ),
+    Fault(
+        "connections of who asks are let wait",
+        RESPONDER,
+        "\t\tanswer(container_of(node, struct responder, node));\n"
+        "\t\tlet_go(container_of(node, struct responder, node));",
+        "\t\tanswer(container_of(node, struct responder, node));",
+    ),
+    Fault(
+        "one of a process's endpoints is answered for",
+        RESPONDER,
+        "node = list_next(&responders, node)) {",
+        "node = NULL) {",
+    ),
+    Fault(
+        "a thread whose sleep was interrupted ends",
+        RESPONDER,
+        "return errno == EINTR;",
+        "return false;",
+    ),
+    Fault(
+        "a counter may be 0",
+        GUARD,
+        "if (frame->counter == 0 || !window_is_new",
+        "if (!window_is_new",
+    ),
+    Fault(
+        "a run over two epochs is judged by one key",
+        GUARD,
+        "\t       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch &&\n"
+        "\t       (run->counter + run->behind) >> GUARD_EPOCH_BITS == guard->in.epoch;",
+        "\t       run->counter >> GUARD_EPOCH_BITS == guard->in.epoch;",
+    ),
+    Fault(
+        "what a program maps behind an arena's end is the arena's",
+        "src/base/arena.c",
+        "offset < (uint64_t)arenas[i].extents.top * ARENA_GRANULE",
+        "offset < arenas[i].size",
+    ),
+    Fault(
+        "who has mapped an arena reads its memfd behind its end",
+        "src/transport/shm/attach.c",
+        "\tif (end > attachment->size)\n"
+        "\t\tend = attachment->size;\n"
+        "\treturn at < end",
+        "\tend = attachment->size;\n"
+        "\treturn at < end",
+    ),
+    Fault(
+        "an arena may say that it is longer than its memfd",
+        "src/transport/shm/attach.c",
+        "\tif (end > attachment->size)\n"
+        "\t\tend = attachment->size;\n",
+        "",
+    ),
+    Fault(
+        "an arena does not say how long it has become",
+        "src/base/arena.c",
+        "\tstore_relaxed(&arena->header->end, (uint64_t)top * ARENA_GRANULE);\n",
+        "",
+    ),
+    Fault(
+        "an arena of free blocks keeps its place after a fork",
+        "src/base/arena.c",
+        "\tif (arena->blocks == 0)\n"
+        "\t\tarena_drop(arena);\n"
+        "\tcurrent = NULL;",
+        "\tcurrent = NULL;",
+    ),
+    Fault(
+        "two arenas may have one range",
+        "src/base/arena.c",
+        "if (!arena_overlaps(arena) && arena_map(arena, 0, 1))",
+        "if (arena_map(arena, 0, 1))",
+    ),
+    Fault(
+        "a child's free changes errno",
+        "src/base/arena.c",
+        "\terrno = error; /* as free keeps it */\n",
+        "",
+    ),
+    Fault(
+        "a child keeps what tells that there are children",
+        "src/base/arena.c",
+        "\tif (children.fd >= 0)\n"
+        "\t\tclose(children.fd);\n"
+        "\tchildren.fd = -1;\n"
+        "\tchildren.page = NULL;\n"
+        "\tif (current)",
+        "\tchildren.fd = -1;\n"
+        "\tchildren.page = NULL;\n"
+        "\tif (current)",
+    ),
+    Fault(
+        "the key file stays open",
+        KEY,
+        "\terror = key_read(path, fd, key_p);\n"
+        "\tclose(fd);",
+        "\terror = key_read(path, fd, key_p);",
+    ),
+    Fault(
+        "a user's umask decides who reads the key",
+        KEY,
+        "fchmod(fd, 0600) == 0 && write",
+        "write",
+    ),
+    Fault(
+        "who makes the key second makes it anew, where there are no links",
+        KEY,
+        "RENAME_NOREPLACE) == 0",
+        "0) == 0",
+    ),
+    Fault(
+        "of a long key file the beginning counts",
+        KEY,
+        "size < 0 || size > KEY_BYTES_MAX ||",
+        "size < 0 ||",
+    ),
+    Fault(
+        "the soft limit goes beyond the hard one",
+        LIMITS,
+        "limit.rlim_max / 2 > limit.rlim_cur ? 2 * limit.rlim_cur : limit.rlim_max",
+        "2 * limit.rlim_cur",
+    ),
+    Fault(
+        "signals stay blocked once a file has its pages",
+        LIMITS,
+        "\tpthread_sigmask(SIG_SETMASK, &before, NULL);\n",
+        "",
+    ),
+    Fault(
+        "mxoe: a window may have the id of none",
+        NAMING_MXOE,
+        "\t\tif ((at | (uint32_t)window->sequence << 8) == MXOE_WINDOW_NONE)\n"
+        "\t\t\twindow->sequence++;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: a long name has no end",
+        NAMING_MXOE,
+        "length = length < PACKET_NAME_MAX - 1 ? length : PACKET_NAME_MAX - 1;",
+        "length = length < PACKET_NAME_MAX ? length : PACKET_NAME_MAX;",
+    ),
+    Fault(
+        "mxoe: a query's magic is not given back",
+        NAMING_MXOE,
+        ".host = {.index = MXOE_HOST_INDEX, .magic = asked->host.magic}};",
+        ".host = {.index = MXOE_HOST_INDEX, .magic = MXOE_QUERY_MAGIC}};",
+    ),
+    Fault(
+        "mxoe: who meets a peer again asks by the key of all",
+        NAMING_MXOE,
+        "\tif (former->handshake.answered)\n"
+        "\t\tconnection->names.key = former->names.key;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: who meets a peer again forgets its index",
+        NAMING_MXOE,
+        "\tconnection->names.host_index = former->names.host_index;\n",
+        "",
+    ),
+    Fault(
+        "mxoe: a PULL acknowledges",
+        NAMING_MXOE,
+        "\t    connection->out.credit == 0 || packet->type == PACKET_PULL)",
+        "\t    connection->out.credit == 0)",
+    ),
+    Fault(
+        "mxoe: an answer to somebody before us is heard",
+        NAMING_MXOE,
+        "return connection && packet->connect.echo == connection->session ? connection : NULL;",
+        "return connection;",
+    ),
+    Fault(
+        "mxoe: whoever refuses our key is lost, though it has connected to us",
+        NAMING_MXOE,
+        "\tif (!connection->peer_session) {\n"
+        "\t\tconnection_lost(connection, THOLE_ERR_ACCESS);\n"
+        "\t\treturn;\n"
+        "\t}\n",
+        "\tconnection_lost(connection, THOLE_ERR_ACCESS);\n"
+        "\treturn;\n",
+    ),
+    Fault(
+        "mxoe: each connect asks anew",
+        NAMING_MXOE,
+        "\tif (connection->handshake.answered || asked)\n"
+        "\t\treturn 0;",
+        "\tif (connection->handshake.answered)\n"
+        "\t\treturn 0;",
+    ),
+    Fault(
+        "mxoe: another key waits as long as the one before",
+        NAMING_MXOE,
+        "\tconnection->handshake.attempt = 0;\n"
+        "\thandshake_ask(connection);",
+        "\thandshake_ask(connection);",
+    ),
+    Fault(
+        "mxoe: who is in is asked again",
+        NAMING_MXOE,
+        "\tif (connection->handshake.answered || asked)\n"
+        "\t\treturn 0;",
+        "\tif (asked)\n"
+        "\t\treturn 0;",
+    ),
+    Fault(
+        "mxoe: who refuses the window of nobody says nothing",
+        NAMING_MXOE,
+        "\t\tconnection->silence.heard_ns = engine->now_ns;\n"
+        "\t\tif (packet->nack.reason",
+        "\t\tif (packet->nack.reason",
+    ),
+    Fault(
+        "mxoe: a refusal does not say what of",
+        NAMING_MXOE,
+        "packet.nack.driver ? refused->pull.transfer : 0;",
+        "0;",
+    ),
+    Fault(
+        "who is lost is let in again",
+        HANDSHAKE,
+        "\tif (connection->state == CONNECTION_DEAD) {\n"
+        "\t\tnaming->refuse(engine, link, from, packet, NACK_CLOSED);\n"
+        "\t\treturn NULL;\n"
+        "\t}\n",
+        "",
+    ),
+    Fault(
+        "a CLOSE acknowledges nothing",
+        HANDSHAKE,
+        "\t\tarrival_report(connection, &packet);\n",
+        "",
+    ),
+    Fault(
+        "whose host cannot be asked is given up as soon as any",
+        SILENCE,
+        "verdict == LINK_HELD || verdict == LINK_UNASKED",
+        "verdict == LINK_HELD",
+    ),
+    Fault(
+        "a peer that is heard of again is asked after on",
+        SILENCE,
+        "heard_ns > connection->silence.checked_ns) {\n"
+        "\t\tsilence_ask_no_more(connection);\n",
+        "heard_ns > connection->silence.checked_ns) {\n",
+    ),
+    Fault(
+        "that a peer said nothing is not told",
+        SILENCE,
+        "\t\tconnection->peer->silent = true;\n",
+        "",
+    ),
+    Fault(
+        "a peer that is lost is asked after on",
+        SILENCE,
+        "\tsilence_ask_no_more(connection);\n"
+        "\tconnection->silence.checked_ns = 0;\n"
+        "\tconnection->silence.awaited = false;",
+        "\tconnection->silence.checked_ns = 0;\n"
+        "\tconnection->silence.awaited = false;",
+    ),
+    Fault(
+        "a refusal does not say of what transfer",
+        NAMING_NATIVE,
+        "\tpacket.nack.transfer = pull->pull.transfer;\n",
+        "",
+    ),
+    Fault(
+        "a CONNECT that comes twice makes its connection's keys anew",
+        NAMING_NATIVE,
+        "engine->key == 0 || mode == GUARD_OFF || connection->peer_session)",
+        "engine->key == 0 || mode == GUARD_OFF)",
+    ),
+    Fault(
+        "a NACK is believed from anywhere",
+        NAMING_NATIVE,
+        "\tmemcpy(text + 24, from->bytes, sizeof(from->bytes));",
+        "\tmemset(text + 24, 0, sizeof(from->bytes));",
+    ),
+    Fault(
+        "a NACK's proof does not cover its transfer",
+        NAMING_NATIVE,
+        "\tstore_be64(text + 8, nack->transfer);",
+        "\tstore_be64(text + 8, 0);",
+    ),
+    Fault(
+        "a connection that ends stays counted",
+        CONNECTION,
+        "\tif (connection->state != CONNECTION_NEW)\n"
+        "\t\tengine->open--;\n",
+        "",
+    ),
+    Fault(
+        "a pull may reach beyond its window",
+        "src/transport/verbs/bulk.c",
+        "record->arg[2] > vector->length || record->arg[0] >= record->arg[2] ||",
+        "record->arg[0] >= record->arg[2] ||",
+    ),
+    Fault(
+        "a pull may begin behind its end",
+        "src/transport/verbs/bulk.c",
+        "record->arg[0] >= record->arg[2] ||",
+        "",
+    ),
+    Fault(
+        "chunks may be longer than bays",
+        "src/transport/verbs/bulk.c",
+        " ||\n"
+        "\t    plan_room(&plan, plan_longest(&plan)) >\n"
+        "\t\t    (pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)) {",
+        ") {",
+    ),
+    Fault(
+        "chunks may be longer than the bays they come from",
+        "src/transport/verbs/bulk.c",
+        "(pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)",
+        "pair->theirs.bay",
+    ),
+    Fault(
+        "chunks may be longer than the bays they go to",
+        "src/transport/verbs/bulk.c",
+        "(pair->theirs.bay < card->setup.bay ? pair->theirs.bay : card->setup.bay)",
+        "card->setup.bay",
+    ),
+    Fault(
+        "memory that an adapter refuses stays watched",
+        "src/transport/verbs/bulk.c",
+        "\t\tif (entry->word)\n"
+        "\t\t\tcard_unwatch(card, registration->watch);\n"
+        "\t\ttransport_count(card->owner, COUNTER_REGISTER_REFUSED);",
+        "\t\ttransport_count(card->owner, COUNTER_REGISTER_REFUSED);",
+    ),
+    Fault(
+        "memory that is registered no more stays watched",
+        "src/transport/verbs/bulk.c",
+        "\tif (entry->word)\n"
+        "\t\tcard_unwatch(card, registration->watch);\n"
+        "\tfree(registration);\n"
+        "}",
+        "\tfree(registration);\n"
+        "}",
+    ),
+    Fault(
+        "a peer may have handled what was not sent",
+        "src/transport/verbs/records.c",
+        " &&\n"
+        "\t       number_near(pair->next, head->handled) <= pair->next;",
+        ";",
+    ),
+    Fault(
+        "a record is as long as its head says",
+        "src/transport/verbs/records.c",
+        "head_bytes(head) + head->length == length && ",
+        "",
+    ),
+    Fault(
+        "a record without a front needs none before it",
+        "src/transport/verbs/records.c",
+        "if (!front->head.flags || payload",
+        "if (payload",
+    ),
+    Fault(
+        "a record may come before its turn",
+        "src/transport/verbs/records.c",
+        "\t\tif (number > pair->expected)\n"
+        "\t\t\ttransport_bad(pair->peer);\n"
+        "\t\treturn false;",
+        "\t\treturn false;",
+    ),
+    Fault(
+        "a record may be longer than a record",
+        "src/transport/verbs/records.c",
+        "(record->length <= RECORD_INLINE_MAX && head->length == 0)",
+        "head->length == 0",
     ),
 ]
 

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,21 @@
 #include "unit.h"
 
 enum { KIB = 1024, MIB = 1024 * KIB, BLOCKS = 64, STEPS = 6000 };
+
+static char *near; /* the next random number leads beside this, once */
+
+ssize_t __real_getrandom(void *bytes, size_t length, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags)
+{
+	uint64_t place = ((uintptr_t)near - (UINT64_C(1) << ARENA_PLACE_BITS)) / (UINT64_C(1) << 30) + 1;
+
+	if (!near)
+		return __real_getrandom(bytes, length, flags);
+	near = NULL;
+	memcpy(bytes, &place, sizeof(place));
+	return sizeof(place);
+}
 
 static char *block_new(size_t length)
 {
@@ -158,6 +174,26 @@ static void blocks__what_is_too_much_is_refused(void **state)
 	assert_int_equal(errno, EDOM);
 }
 
+/* Whatever a program maps where an arena may still grow to is not the memfd's: a peer would read zeros there. */
+static void blocks__of_others_are_not_ours(void **state)
+{
+	char *block = block_new(MIB), *other;
+	struct arena_place place = place_of(block), again;
+
+	(void)state;
+	other = mmap((void *)(uintptr_t)(place.base + place.size / 2), MIB, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	assert_ptr_not_equal(other, MAP_FAILED);
+	assert_false(arena_find(other, 1, &again));
+	assert_false(arena_find(other, MIB, &again));
+	assert_false(arena_find(block + ARENA_GRANULE, place.size / 2, &again));
+	assert_false(arena_free(other));
+	arena_withdraw(other, MIB);
+	assert_true(arena_find(block, MIB, &again)); /* that is nothing to it */
+	munmap(other, MIB);
+	assert_true(arena_free(block));
+}
+
 /* Another mapping of the memfd shows a block where the place says it is. */
 static void blocks__are_where_their_place_says(void **state)
 {
@@ -272,6 +308,20 @@ static bool holds(const char *block, size_t from, size_t to, char byte)
 	return true;
 }
 
+/* Whether this process has a file of that name. */
+static bool has_descriptor(const char *name)
+{
+	bool found = false;
+
+	for (int fd = 0; fd < 2048 && !found; fd++) {
+		char path[32], target[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		found = readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, name);
+	}
+	return found;
+}
+
 /* Both write on, each where the other does and where it does not, and neither sees the other's. */
 static void fork__each_has_its_own(void **state)
 {
@@ -290,7 +340,8 @@ static void fork__each_has_its_own(void **state)
 		pthread_barrier_wait(&shared->barrier); /* both have written */
 		pthread_barrier_wait(&shared->barrier); /* the parent has looked */
 		well &= holds(block, 0, MIB, 1) && holds(block, MIB, 3 * MIB, 2) && holds(block, 3 * MIB, 8 * MIB, 1);
-		well &= arena_free(block);
+		errno = EDOM; /* which free keeps, though there is no memfd here to take pages from */
+		well &= arena_free(block) && errno == EDOM && !has_descriptor("memfd:thole-children");
 		block = block_new(8 * MIB); /* one of the child's own */
 		well &= holds(block, 0, 8 * MIB, 0) && arena_free(block);
 		_exit(well ? 0 : 1);
@@ -445,6 +496,38 @@ static void fork__again_and_again(void **state)
 		assert_true(arena_free(blocks_[i]));
 	}
 	assert_true(arena_free(block_new(MIB)));
+}
+
+/* What was free before needs no place afterwards, and two arenas never have one range. */
+static void fork__with_nothing_but_free_blocks(void **state)
+{
+	char *kept, *block;
+	struct arena_place first, second;
+	pid_t child;
+
+	(void)state;
+	for (int i = 0; i < 2 * ARENAS_MAX; i++) {
+		block = block_new(MIB);
+		memset(block, 1, MIB);
+		assert_true(arena_free(block));
+		child = fork();
+		if (child == 0)
+			_exit(0);
+		assert_int_equal(child_status(child), 0);
+	}
+	kept = block_new(MIB);
+	first = place_of(kept);
+	near = (char *)(uintptr_t)first.base;
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(child_status(child), 0);
+	block = block_new(MIB);
+	second = place_of(block);
+	assert_null(near); /* it was tried */
+	assert_true(second.base >= first.base + first.size || first.base >= second.base + second.size);
+	assert_true(arena_free(kept));
+	assert_true(arena_free(block));
 }
 
 /* Others write while the address space is copied: what they had written before is there in both. */
@@ -708,6 +791,7 @@ int main(void)
 		cmocka_unit_test(blocks__do_not_touch_each_other),
 		cmocka_unit_test(blocks__are_known),
 		cmocka_unit_test(blocks__what_is_too_much_is_refused),
+		cmocka_unit_test(blocks__of_others_are_not_ours),
 		cmocka_unit_test(blocks__are_where_their_place_says),
 		cmocka_unit_test(freed__goes_back_to_the_kernel),
 		cmocka_unit_test(alloc__short_and_long),
@@ -718,6 +802,7 @@ int main(void)
 		cmocka_unit_test(fork__twice),
 		cmocka_unit_test(fork__beside_much_address_space),
 		cmocka_unit_test(fork__again_and_again),
+		cmocka_unit_test(fork__with_nothing_but_free_blocks),
 		cmocka_unit_test(fork__beside_a_writing_thread),
 		cmocka_unit_test(fork__a_child_has_threads),
 		cmocka_unit_test(fork__beside_handlers_that_allocate),

@@ -176,6 +176,31 @@ static void direct__where_the_kernel_refuses(void **state)
 	thole_free(to);
 }
 
+/* What a program maps where an arena may still grow to is none of it: not for who has mapped the arena either. */
+static void direct__not_behind_the_end(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(true), *others[2];
+	struct arena_place place;
+	struct pair pair;
+
+	(void)state;
+	assert_true(arena_find(from, LENGTH, &place));
+	for (uint64_t i = 0; i < 2; i++) {
+		others[i] = mmap((void *)(uintptr_t)(place.base + (1 + i) * place.size / 4), LENGTH,
+				 PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		assert_ptr_not_equal(others[i], MAP_FAILED);
+	}
+	pair_open(&pair, direct_options);
+	meet(&pair, from, to, 2);
+	for (uint64_t k = 0; k < 4; k++)
+		transfer(&pair, k, k & 1 ? others[0] : from, k & 2 ? others[1] : to, k % 2 ? 0xaaaaaaaa : 0x77777777);
+	pair_close(&pair);
+	for (int i = 0; i < 2; i++)
+		munmap(others[i], LENGTH);
+	thole_free(from);
+	thole_free(to);
+}
+
 static void direct__only_if_wanted(void **state)
 {
 	static const char *const unwanted[] = {"bulk=ring", "bulk=cooperative", "one_copy=off"};
@@ -452,7 +477,7 @@ struct words {
 
 static int memfd(uint64_t size, int seals, uint64_t magic)
 {
-	struct arena_header header = {.magic = magic, .version = ARENA_VERSION};
+	struct arena_header header = {.magic = magic, .version = ARENA_VERSION, .end = UINT64_MAX};
 	int fd = memfd_create("test", MFD_ALLOW_SEALING);
 
 	assert_int_equal(ftruncate(fd, (off_t)size), 0);
@@ -508,6 +533,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(direct__who_needs_the_kernel, kernel_open),
 		cmocka_unit_test_setup(direct__where_the_kernel_refuses, kernel_open),
+		cmocka_unit_test_setup(direct__not_behind_the_end, kernel_open),
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),

@@ -76,12 +76,12 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 
 static void end(void)
 {
+	for (uint32_t i = 0; i < bench.count; i++)
+		process_free(bench.process[i]); /* and its adapter says what is left */
 	if (bench.world.failed)
 		print_error("%s\n", bench.world.failure);
 	assert_false(bench.world.failed);
 	assert_int_equal(bench.failed, 0);
-	for (uint32_t i = 0; i < bench.count; i++)
-		process_free(bench.process[i]);
 	carrier_fini(&bench.carrier);
 	network_fini(&bench.network);
 	world_fini(&bench.world);
@@ -1584,6 +1584,55 @@ static void test_no_bays(void **state)
 	end();
 }
 
+/* What a pull asks for is within the window, and chunks fit bays, also where ours are the longer ones: else what lies
+ * behind the window would be sent, or written behind a bay. */
+static void test_pulled_beyond(void **state)
+{
+	static const struct {
+		uint64_t from, to;
+		uint32_t chunk;
+		bool served;
+	} cases[] = {
+		{0, BYTES, 8192, true},
+		{0, BYTES + 1, 8192, false},
+		{0, UINT64_MAX, 8192, false},
+		{BYTES, BYTES, 8192, false},
+		{BYTES + 1, BYTES, 8192, false},
+		{BYTES - 1, BYTES, 8192, true},
+		{0, BYTES, 16384, true},
+		{0, BYTES, 16384 + 64, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct verbs_serve *serve;
+		struct record record;
+		struct plan plan;
+
+		begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+		message(0, 1, 0, 100);
+		begin_message(1, 0, BYTES, MILLISECOND);
+		plan = (struct plan){.first = cases[i / 2].chunk, .cap = cases[i / 2].chunk, .growth = PLAN_ONE};
+		if (i % 2) /* the one's bays are shorter, or the other's */
+			pair_between(1, 0)->theirs.bay = 16384;
+		else
+			pair_between(1, 0)->card->setup.bay = 16384;
+		record = hostile_pull(window_told(), 7, UINT64_MAX << 8);
+		record.arg[0] = cases[i / 2].from;
+		record.arg[1] = plan_pack(&plan);
+		record.arg[2] = cases[i / 2].to;
+		pair_between(1, 0)->works = UINT16_MAX; /* nothing of it goes yet */
+		hostile_says(&record);
+		serve = pool_at(&pair_between(1, 0)->card->serves, 0);
+		assert_int_equal(pair_between(1, 0)->card->serves.live, cases[i / 2].served);
+		if (cases[i / 2].served)
+			assert_true(serve->length == BYTES && serve->walk.at == cases[i / 2].from);
+		pair_between(1, 0)->works = 0;
+		message_arrives();
+		end();
+	}
+}
+
 /* Who asks for chunks without flags gets no first chunk that was laid out for some: not the bytes that the bay had
  * before, which may be another peer's. */
 static void test_pulled_plain(void **state)
@@ -1714,6 +1763,82 @@ static void test_held_off(void **state)
 	assert_int_equal(counter(1, COUNTER_UNEXPECTED), count);
 	message_within(2, 1, 100, 10 * MILLISECOND);
 	end();
+}
+
+/* What a peer writes into a receive of the victim's, of so many bytes, after one record: whether it is a bad record. */
+static bool is_bad(const struct head *head, const struct record *record, uint32_t length)
+{
+	static _Alignas(64) uint8_t bytes[4096];
+	struct pair *pair;
+	struct head whole = *head;
+	uint64_t bad;
+
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	pair = pair_between(1, 0);
+	whole.number += (uint32_t)pair->expected;
+	whole.handled += (uint32_t)pair->next;
+	whole.granted = (uint32_t)pair->granted;
+	memcpy(bytes, &whole, sizeof(whole));
+	memcpy(bytes + sizeof(whole), record, sizeof(*record));
+	assert_true(records_arrived(pair, bytes, length));
+	bad = counter(1, COUNTER_BAD_RECORDS);
+	end();
+	return bad > 0;
+}
+
+/* Nothing that a head or a record says is believed which cannot be. */
+static void test_bad_heads(void **state)
+{
+	enum { WHOLE = sizeof(struct head) + sizeof(struct record) };
+	const struct record small = {.kind = RECORD_EAGER, .length = 1}, *record = &small;
+	const struct record external = {.kind = RECORD_EAGER, .length = RECORD_EXTERNAL};
+	const struct record longer = {.kind = RECORD_EAGER, .length = RECORD_INLINE_MAX + 1};
+	const struct head good = {.flags = HEAD_RECORD};
+	struct head head;
+
+	(void)state;
+	assert_false(is_bad(&good, record, WHOLE));
+	assert_true(is_bad(&good, record, WHOLE + 1));
+	assert_true(is_bad(&good, record, WHOLE - 1));
+	assert_true(is_bad(&good, record, sizeof(head) - 1));
+	assert_true(is_bad(&good, &longer, WHOLE));
+	head = good;
+	head.length = 100;
+	assert_false(is_bad(&head, &external, WHOLE + 100));
+	assert_true(is_bad(&head, &external, WHOLE + 99));
+	assert_true(is_bad(&head, record, WHOLE + 100)); /* two payloads */
+	head = good;
+	head.handled = 1; /* what was not sent */
+	assert_true(is_bad(&head, record, WHOLE));
+	head = good;
+	head.number = 1;  /* what comes behind the next one */
+	assert_true(is_bad(&head, record, WHOLE));
+	head.number = UINT32_MAX; /* it was here: so it may come again */
+	assert_false(is_bad(&head, record, WHOLE));
+}
+
+/* Without its front a record is like the one before, if there was one by this queue. */
+static void test_no_front(void **state)
+{
+	static _Alignas(64) uint8_t bytes[4096];
+	struct pair *pair;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uint32_t handled = 0;
+
+		begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+		message(0, 1, 0, 100);
+		pair = pair_between(1, 0);
+		handled = (uint32_t)pair->next & UINT16_MAX;
+		assert_true(pair->front_in.head.flags != 0);
+		if (i == 1)
+			pair->front_in.head.flags = 0;
+		(void)records_front(pair, bytes, 10, handled + (i == 2));
+		assert_int_equal(counter(1, COUNTER_BAD_RECORDS) > 0, i > 0);
+		end();
+	}
 }
 
 /* A piece of a record that comes again, as the connection brings it. */
@@ -1864,11 +1989,14 @@ int main(void)
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_no_bays),
+		cmocka_unit_test(test_pulled_beyond),
 		cmocka_unit_test(test_pulled_plain),
 		cmocka_unit_test(test_pulled_often),
 		cmocka_unit_test(test_asked_often),
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
+		cmocka_unit_test(test_bad_heads),
+		cmocka_unit_test(test_no_front),
 		cmocka_unit_test(test_repeated_longer),
 		cmocka_unit_test(test_word_by_queue),
 		cmocka_unit_test(test_over_beside),

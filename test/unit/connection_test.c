@@ -375,6 +375,51 @@ static void nack__of_another_session(void **state)
 	}
 }
 
+/* Whom we have lost is told so when it connects again: what it had from us, and we from it, is over. */
+static void connect__of_who_is_lost(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE}, said;
+	uint64_t accepts;
+
+	(void)state;
+	stranger_opens(host);
+	accepts = host_count(host, COUNTER_ACCEPTS);
+	packet.nack.reason = NACK_CLOSED;
+	packet.nack.refused = 4711;
+	stranger_says(host, UDP, &packet, 0);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_int_equal(host->engine->open, 0);
+	stranger_connect(&packet);
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, SECOND_NS / 100);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_NACK);
+	assert_int_equal(said.nack.reason, NACK_CLOSED);
+	assert_int_equal(host_count(host, COUNTER_ACCEPTS), accepts);
+	host_close(host);
+}
+
+/* A window that is not there is refused by the name of the transfer, so that who pulls need not wait for it. */
+static void pull__of_no_window(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet = stranger_opens(host), said;
+
+	(void)state;
+	packet.type = PACKET_PULL;
+	packet.pull = (struct packet_pull){.window = 0x4711, .transfer = 0x1234, .total = 9, .length = 9,
+					   .frame = 1440};
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, SECOND_NS / 1000);
+	host_said(host, UDP, &said);
+	assert_int_equal(said.type, PACKET_NACK);
+	assert_int_equal(said.nack.reason, NACK_BAD_WINDOW);
+	assert_int_equal(said.nack.transfer, 0x1234);
+	assert_int_equal(said.nack.refused, 4711);
+	host_close(host);
+}
+
 /* A tag that nobody can judge is none. */
 static void frame__with_a_tag_that_was_not_agreed_on(void **state)
 {
@@ -454,6 +499,7 @@ static void close__says_what_is_before_it(void **state)
 	host_said(host, UDP, &said);
 	assert_int_equal(said.type, PACKET_CLOSE);
 	assert_int_equal(said.sequence, 4);
+	assert_int_equal(said.ack, host_connection(host)->in.next); /* what has arrived is not lost by it */
 	host_close(host);
 }
 
@@ -527,12 +573,14 @@ static void stalled__neither(void **state)
 /* ---- A peer that says nothing ------------------------------------------------------------------------------- */
 
 static enum link_liveness verdict;
+static bool asking; /* a question is asked, and has not ended */
 
 static enum link_liveness sink_liveness(struct link *link, const struct path *to, uint64_t endpoint)
 {
 	(void)link;
 	(void)to;
 	assert_int_equal(endpoint, 102);
+	asking = verdict != LINK_ALIVE && verdict != LINK_GONE;
 	return verdict;
 }
 
@@ -540,6 +588,7 @@ static void sink_liveness_end(struct link *link, const struct path *to)
 {
 	(void)link;
 	(void)to;
+	asking = false;
 }
 
 /* Its host is asked after it; what it says decides how long something that waits goes on waiting. */
@@ -550,13 +599,14 @@ static void silent__by_what_its_host_says(void **state)
 		unsigned least, most; /* eighths of peer_timeout that it is waited for */
 	} cases[] = {
 		{LINK_UNKNOWN, 8, 11}, {LINK_GONE, 4, 7}, {LINK_HELD, 13, 1000}, {LINK_ALIVE, 200, 0},
+		{LINK_UNASKED, 13, 1000},
 	};
 	struct link_calls calls = sink_calls[UDP];
 
 	(void)state;
 	calls.liveness = sink_liveness;
 	calls.liveness_end = sink_liveness_end;
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct host *host = host_open(0);
 		uint64_t eighth = host->endpoint->base.options.peer_timeout / 8;
 		unsigned waited = 0;
@@ -571,8 +621,37 @@ static void silent__by_what_its_host_says(void **state)
 			assert_in_range(waited, cases[i].least, cases[i].most);
 		else
 			assert_int_equal(waited, cases[i].least);
+		assert_false(asking);
+		if (cases[i].most)
+			assert_int_equal(endpoint_peer(host->endpoint, 0)->base.silent, verdict != LINK_GONE);
 		host_close(host);
 	}
+}
+
+/* Who is heard of again is asked after no more: each question has descriptors. */
+static void silent__then_heard(void **state)
+{
+	struct link_calls calls = sink_calls[UDP];
+	struct host *host = host_open(0);
+	uint64_t eighth = host->endpoint->base.options.peer_timeout / 8;
+	struct packet own;
+
+	(void)state;
+	calls.liveness = sink_liveness;
+	calls.liveness_end = sink_liveness_end;
+	host->sinks[UDP].link.calls = &calls;
+	own = stranger_opens(host);
+	verdict = LINK_HELD;
+	assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+	for (int i = 0; i < 8 && !asking; i++)
+		host_run(host, eighth);
+	assert_true(asking);
+	host_run(host, 1); /* later than it was looked at last */
+	stranger_says(host, UDP, &own, 0);
+	host_run(host, eighth);
+	assert_false(asking);
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
+	host_close(host);
 }
 
 /* ---- A link that loses ------------------------------------------------------------------------------------- */
@@ -654,6 +733,8 @@ int main(void)
 		cmocka_unit_test(connect__of_a_second_session),
 		cmocka_unit_test(connect__for_another_endpoint),
 		cmocka_unit_test(nack__of_another_session),
+		cmocka_unit_test(connect__of_who_is_lost),
+		cmocka_unit_test(pull__of_no_window),
 		cmocka_unit_test(frame__with_a_tag_that_was_not_agreed_on),
 		cmocka_unit_test(strangers__are_told_now_and_then),
 		cmocka_unit_test(close__waits_for_what_is_before_it),
@@ -661,6 +742,7 @@ int main(void)
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
+		cmocka_unit_test(silent__then_heard),
 		cmocka_unit_test(link__is_left_after_losses),
 		cmocka_unit_test(link__is_not_left_for_one_loss),
 	};

@@ -457,6 +457,46 @@ static void epoch__has_a_key_of_its_own(void **state)
 	}
 }
 
+/* Frames that lie behind each other may have the keys of two epochs. */
+static void epoch__ends_amid_a_run(void **state)
+{
+	static uint8_t frames[RUN * (PACKET_HEAD_MAX + PAYLOAD)];
+
+	(void)state;
+	for (unsigned before = 1; before < RUN; before++) {
+		struct guard_frame run;
+		struct iovec first;
+		struct two two;
+
+		two_begin(&two, GUARD_HEADS);
+		two.one.counter = (UINT64_C(1) << GUARD_EPOCH_BITS) - 1 - before;
+		run = run_make(&two.one, PACKET_DATA, frames, &first);
+		run_is_covered(&two.other, &run, frames);
+		guard_seen(&two.other, &run, 1);
+		assert_int_equal(guard_epoch(&two.other), 1);
+		assert_int_equal(guard_check(&two.other, &codec_native, &run, 1), GUARD_REPLAYED);
+		two_end(&two);
+	}
+}
+
+/* A counter comes once, and none is 0. */
+static void counter__is_not_0(void **state)
+{
+	uint8_t frame[PACKET_HEAD_MAX];
+	struct two two;
+	size_t length;
+
+	(void)state;
+	two_begin(&two, GUARD_HEADS);
+	two.one.counter = UINT64_MAX;
+	length = frame_make(&two.one, PACKET_ACK, 0, frame);
+	assert_true(two.one.counter == 0);
+	assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_REPLAYED);
+	length = frame_make(&two.one, PACKET_ACK, 0, frame);
+	assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
+	two_end(&two);
+}
+
 /* Who was not sent frames for long hears from somebody else how far they are, or nearly; and is never put back. */
 static void epoch__is_followed(void **state)
 {
@@ -764,6 +804,7 @@ static void modes__full_cannot_be_had(void **state)
 static void modes__cannot_be_lowered(void **state)
 {
 	static const char *const options[] = {"job_key=7", NULL};
+	const struct guard *before;
 	struct connection *connection;
 	struct packet packet;
 	struct pair pair;
@@ -786,7 +827,11 @@ static void modes__cannot_be_lowered(void **state)
 			fail_msg("a CONNECT whose bit %zu is wrong was heeded", bit);
 	}
 	b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]);
-	assert_int_equal(connection_at(pair.b, pair.b_to_a)->guard->mode, GUARD_HEADS);
+	connection = connection_at(pair.b, pair.b_to_a);
+	assert_int_equal(connection->guard->mode, GUARD_HEADS);
+	before = connection->guard;
+	b_gets(&pair, wires[1].frames[0], wires[1].lengths[0]); /* again: what was seen stays seen */
+	assert_ptr_equal(connection->guard, before);
 	endpoint_vanish(pair.a);
 	endpoint_vanish(pair.b);
 }
@@ -799,12 +844,15 @@ static void nack__of_anybody(void **state)
 	struct connection *connection;
 	struct packet packet = {.type = PACKET_NACK, .to = PACKET_TO_NONE};
 	uint8_t frame[PACKET_HEAD_MAX];
+	struct link elsewhere;
 	struct pair pair;
 	size_t length;
 
 	(void)state;
 	wired_open(&pair, wires, &codec_native, options, options);
 	pair_talk(&pair, &now_ns, 1, 100);
+	elsewhere = wires[0].link;
+	elsewhere.own.bytes[15] ^= 0x40;
 	connection = connection_at(pair.b, pair.b_to_a);
 	for (uint8_t reason = NACK_BAD_ENDPOINT; reason <= NACK_BAD_WINDOW; reason++)
 		for (int which = 0; which < 2; which++) {
@@ -822,6 +870,20 @@ static void nack__of_anybody(void **state)
 	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, &packet,
 			     NACK_BAD_SESSION);
 	endpoint_advance(pair.a, now_ns);
+	/* Nor is it another one's word, or one about something else. */
+	assert_int_equal(codec_native.decode(&packet, wires[1].frames[wires[1].head % 256],
+					     wires[1].lengths[wires[1].head % 256]), 0);
+	assert_int_equal(packet.type, PACKET_NACK);
+	packet.nack.transfer++;
+	b_gets(&pair, frame, codec_native.encode(&packet, frame));
+	packet.nack.transfer--;
+	assert_int_equal(connection->state, CONNECTION_OPEN);
+	naming_native.refuse(&datagram_of(&pair.a->base)->engine, &elsewhere, &wires[1].link.own,
+			     &(struct packet){.type = PACKET_RECORD, .session = connection->peer_session},
+			     NACK_BAD_SESSION);
+	endpoint_advance(pair.a, now_ns);
+	b_gets(&pair, wires[1].frames[(wires[1].tail - 1) % 256], wires[1].lengths[(wires[1].tail - 1) % 256]);
+	assert_int_equal(connection->state, CONNECTION_OPEN);
 	endpoint_advance(pair.b, now_ns);
 	assert_int_equal(connection->state, CONNECTION_DEAD);
 	endpoint_vanish(pair.a);
@@ -841,7 +903,9 @@ int main(void)
 		cmocka_unit_test(burst__is_as_one_by_one),
 		cmocka_unit_test(burst__of_a_run_is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
+		cmocka_unit_test(epoch__ends_amid_a_run),
 		cmocka_unit_test(epoch__is_followed),
+		cmocka_unit_test(counter__is_not_0),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),
 		cmocka_unit_test(together__all_but_the_forged_are_taken),

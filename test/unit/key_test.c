@@ -18,16 +18,26 @@
 #include <unistd.h>
 
 #include "base/key.h"
+#include "descriptors.h"
 #include "thole.h"
 
 int __real_link(const char *from, const char *to);
 int __wrap_link(const char *from, const char *to);
 
 static int link_error;
+static const char *before_link; /* what somebody else is the first to write */
 static char folder[] = "/tmp/thole-key-XXXXXX", path[64];
 
 int __wrap_link(const char *from, const char *to)
 {
+	if (before_link) {
+		FILE *file = fopen(to, "w");
+
+		assert_non_null(file);
+		assert_int_equal(fchmod(fileno(file), 0600), 0);
+		assert_true(fputs(before_link, file) >= 0);
+		assert_int_equal(fclose(file), 0);
+	}
 	if (!link_error)
 		return __real_link(from, to);
 	errno = link_error;
@@ -38,6 +48,7 @@ static int folder_make(void **state)
 {
 	(void)state;
 	link_error = 0;
+	before_link = NULL;
 	strcpy(folder + strlen(folder) - 6, "XXXXXX");
 	if (!mkdtemp(folder))
 		return -1;
@@ -142,6 +153,41 @@ static void make__without_links(void **state)
 	refused_check(THOLE_ERR_SYSTEM, "cannot be made");
 }
 
+/* Whoever is first makes the key of all, with links and without. */
+static void make__another_is_first(void **state)
+{
+	uint64_t key;
+
+	(void)state;
+	before_link = "4711";
+	for (int i = 0; i < 2; i++) {
+		link_error = i ? EPERM : 0;
+		(void)unlink(path);
+		assert_int_equal(key_load(path, &key), 0);
+		assert_true(key == 4711);
+		alone_check();
+	}
+}
+
+/* Whatever modes a user's files have as a rule; and no descriptor stays. */
+static void make__whatever_the_mask(void **state)
+{
+	int before = descriptors_open();
+	struct stat status;
+	uint64_t key;
+	mode_t mask;
+
+	(void)state;
+	assert_int_equal(key_load(path, &key), 0); /* the folders, too */
+	assert_int_equal(unlink(path), 0);
+	mask = umask(0777);
+	assert_int_equal(key_load(path, &key), 0);
+	umask(mask);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	assert_int_equal(descriptors_open(), before);
+}
+
 static pthread_barrier_t start;
 
 static void *loader(void *key_p)
@@ -210,6 +256,8 @@ static void refused__what_is_no_key(void **state)
 		"18446744073709551616",
 		"0x1ffffffffffffffff",
 		"none",
+		/* whose first bytes would be a number */
+		"000000000000000000000000000000000000000000000000000000000001234567890",
 		"1000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
 	};
 
@@ -252,6 +300,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(make__once, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(make__without_links, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(make__another_is_first, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(make__whatever_the_mask, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(make__by_many_at_once, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(make__impossible, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(read__what_users_write, folder_make, folder_remove),

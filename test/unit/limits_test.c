@@ -8,13 +8,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 
 #include "base/limits.h"
 
-enum { SOFT = 64, HARD = 512 };
+enum { SOFT = 64, HARD = 500 /* no power of 2 times the soft one */ };
 
 #define MUST(condition) \
 	do { \
@@ -229,6 +231,27 @@ static void files__too_short_for_a_segment(void **state)
 	in_child(short_files);
 }
 
+/* Signals are blocked while the kernel allocates, and no longer: those that were blocked before, and no others. */
+static void files__signals_as_before(void **state)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	sigset_t before, after;
+
+	(void)state;
+	sigemptyset(&before);
+	sigaddset(&before, SIGUSR1);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+	assert_int_equal(limits_allocate(fd, 0, 4096), 0);
+	errno = 0;
+	assert_int_equal(limits_allocate(-1, 0, 4096), -1);
+	assert_int_equal(errno, EBADF);
+	sigemptyset(&before);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+	for (int signal = 1; signal < 32; signal++)
+		assert_int_equal(sigismember(&after, signal), signal == SIGUSR1);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +261,7 @@ int main(void)
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(files__too_short_for_a_segment),
+		cmocka_unit_test(files__signals_as_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1211,6 +1211,8 @@ static struct page_pull {
 	uint64_t window, windows[PAGE_WINDOWS];
 	uint8_t sequences[64];
 	uint8_t nack_reason;
+	struct packet_nack nack;  /* the last, */
+	struct packet_host reply; /* and the last that says our name */
 	uint16_t head_index;      /* of the last record, */
 	uint32_t sequence;        /* and its number */
 	struct packet_connect accept;
@@ -1242,6 +1244,9 @@ static unsigned page_send(struct link *link, const struct frame_out *frames, uns
 		} else if (packet.type == PACKET_NACK) {
 			page.nacks++;
 			page.nack_reason = packet.nack.reason;
+			page.nack = packet.nack;
+		} else if (packet.type == PACKET_REPLY) {
+			page.reply = packet.host;
 		} else if (packet.type == PACKET_ACCEPT) {
 			page.accept = packet.connect;
 		}
@@ -1712,6 +1717,72 @@ static void stray__reply(void **state)
 	stray_close();
 }
 
+/* Who asks a host for its name gets his own magic back, and no more of the name than hosts have room for. */
+static void stray__query(void **state)
+{
+	enum { BEYOND = 20 };
+	struct packet query = {.type = PACKET_QUERY, .host = {.index = 77, .magic = MXOE_QUERY_MAGIC ^ 0x123}};
+	char name[PACKET_NAME_MAX + BEYOND + 1] = {0};
+
+	(void)state;
+	for (size_t length = PACKET_NAME_MAX - 2; length < PACKET_NAME_MAX + BEYOND; length++) {
+		size_t most = length < PACKET_NAME_MAX - 1 ? length : PACKET_NAME_MAX - 1;
+
+		stray_open(0);
+		memset(name, 'n', length);
+		name[length] = '\0';
+		naming_mxoe_name(&datagram_of(&play.endpoint->base)->engine, 1, name, 0, is_here, NULL);
+		partner_sends(&query);
+		assert_int_equal(page.reply.magic, query.host.magic);
+		assert_int_equal(page.reply.name_length, most + 1); /* with the NUL */
+		assert_memory_equal(page.reply.name, name, most);
+		assert_int_equal(page.reply.name[most], '\0');
+		stray_close();
+	}
+}
+
+/* A window that is not there is refused by the name of the transfer, so that who pulls need not wait for it. */
+static void stray__pull(void **state)
+{
+	struct packet pull = partner_says(PACKET_PULL);
+
+	(void)state;
+	stray_open(0);
+	pull.pull = (struct packet_pull){.window = 5 | 9 << 8, .transfer = 0x1234500021071982, .total = 9, .length = 9};
+	partner_sends(&pull);
+	assert_int_equal(page.nacks, 1);
+	assert_int_equal(page.nack.reason, NACK_BAD_WINDOW);
+	assert_true(page.nack.driver);
+	assert_true(page.nack.transfer == pull.pull.transfer);
+	assert_int_equal(page.frames, 0);
+	stray_close();
+}
+
+/* A host that refuses the window that nobody has is there. */
+static void stray__window_of_nobody(void **state)
+{
+	struct packet nack = partner_says(PACKET_NACK);
+	struct connection *connection;
+	struct engine *engine;
+
+	(void)state;
+	stray_open(0);
+	engine = &datagram_of(&play.endpoint->base)->engine;
+	connection = connection_of(&endpoint_peer(play.endpoint, handle_of(2))->base);
+	play.now_ns += 1000;
+	engine->now_ns = play.now_ns;
+	assert_true(connection->silence.heard_ns < play.now_ns);
+	nack.nack = (struct packet_nack){.driver = true, .reason = NACK_BAD_WINDOW,
+					 .transfer = engine->naming->transfer(engine, connection->index)};
+	partner_sends(&nack);
+	assert_true(connection->silence.heard_ns == play.now_ns);
+	assert_false(partner_is_gone());
+	nack.nack.reason = NACK_CLOSED;
+	partner_sends(&nack);
+	assert_true(partner_is_gone());
+	stray_close();
+}
+
 /* There are 256, and none is used again before its send has ended; then under another number. */
 static void windows__all_in_use(void **state)
 {
@@ -1719,7 +1790,9 @@ static void windows__all_in_use(void **state)
 	bool used[256] = {false};
 
 	(void)state;
+	next_lot = 0xfe; /* so that each has the sequence 0xff */
 	stray_open(THOLE_SYNC);
+	next_lot = 0;
 	for (unsigned i = 1; i < 258; i++)
 		assert_int_equal(
 			thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | THOLE_QUIET, NULL, NULL), 0);
@@ -1730,6 +1803,7 @@ static void windows__all_in_use(void **state)
 	assert_int_equal(page.rts, 256);
 	for (unsigned i = 0; i < 256; i++) {
 		assert_false(used[page.windows[i] & 0xff]);
+		assert_int_not_equal(page.windows[i], 0xffff); /* the window that nobody has */
 		used[page.windows[i] & 0xff] = true;
 	}
 	finish.sequence = partner(2)->next;
@@ -2037,11 +2111,20 @@ static void connect__right_key(void **state)
 	uint32_t handle = connect_open(UINT64_C(0xabc00000000) | OTHER_KEY);
 
 	(void)state;
+	play.session++; /* an answer to whoever was here before */
+	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
+	play.session--;
+	assert_int_equal(connect_status, 1);
 	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
 	assert_int_equal(connect_status, 0);
 	assert_int_equal(thole_peer_info(play.endpoint, handle, &info), 0);
 	assert_string_equal(info.state, "connected");
 	assert_int_equal(info.session, OTHER_SESSION);
+	connect_status = 1;
+	assert_int_equal(thole_connect(play.endpoint, handle, KEY, &connect_status, NULL), 0);
+	step();
+	assert_int_equal(connect_status, 0); /* it is in, and asked no more */
+	assert_int_equal(connect_said.connects, 1);
 	play_close();
 }
 
@@ -2074,6 +2157,98 @@ static void connect__wrong_key(void **state)
 	connect_answer(connect_said.packet.connect.attempt, CONNECT_OK);
 	assert_int_equal(connect_status, 0);
 	play_close();
+}
+
+/* Whoever has connected to us takes our frames, whatever it says to our key. */
+static void connect__wrong_key_of_who_connected(void **state)
+{
+	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER};
+	uint32_t handle = connect_open(OTHER_KEY);
+
+	(void)state;
+	packet.connect =
+		(struct packet_connect){.session = OTHER_SESSION, .proof = KEY, .next = 1, .attempt = 2, .index = 4};
+	partner_sends(&packet);
+	connect_answer(connect_said.attempt, CONNECT_BAD_KEY);
+	assert_int_equal(connect_status, THOLE_ERR_ACCESS);
+	assert_false(endpoint_peer(play.endpoint, handle)->base.gone);
+	assert_int_equal(thole_send(play.endpoint, handle, "x", 1, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+	step();
+	assert_int_equal(connect_said.records, 1);
+	play_close();
+}
+
+/* Who asks again with the key that is being asked with asks nothing new; with another key it begins anew. */
+static void connect__another_key_amid(void **state)
+{
+	uint32_t handle = connect_open(KEY);
+	const struct connection *connection = connection_of(&endpoint_peer(play.endpoint, handle)->base);
+	uint8_t first = connect_said.attempt;
+
+	(void)state;
+	play_until(play.now_ns + 1000000000);
+	connect_said.connects = 0;
+	assert_true(connection->handshake.attempt > 2);
+	assert_int_equal(thole_cancel_context(play.endpoint, &connect_status), 1);
+	connect_status = 1;
+	assert_int_equal(thole_connect(play.endpoint, handle, KEY, &connect_status, NULL), 0);
+	step();
+	assert_int_equal(connect_said.connects, 0);
+	assert_int_equal(thole_cancel_context(play.endpoint, &connect_status), 1);
+	connect_status = 1;
+	assert_int_equal(thole_connect(play.endpoint, handle, OTHER_KEY, &connect_status, NULL), 0);
+	step();
+	assert_int_equal(connect_said.connects, 1);
+	assert_int_equal(connect_said.packet.connect.proof, OTHER_KEY);
+	assert_int_not_equal(connect_said.attempt, first);
+	assert_int_equal(connection->handshake.attempt, 1); /* the next one comes soon */
+	connect_answer(connect_said.attempt, CONNECT_OK);
+	assert_int_equal(connect_status, 0);
+	play_close();
+}
+
+/* Who meets an endpoint again that he has lost asks as he was let in before. */
+static void connect__as_before(void **state)
+{
+	struct packet nack = {.type = PACKET_NACK, .to = 1, .from = OTHER_NUMBER, .nack = {.reason = NACK_CLOSED}};
+	uint32_t handle = connect_open(OTHER_KEY);
+
+	(void)state;
+	connect_answer(connect_said.attempt, CONNECT_OK);
+	assert_int_equal(connect_status, 0);
+	play.endpoint->complete = send_ended;
+	assert_int_equal(thole_send(play.endpoint, handle, "x", 1, 7, 0, 0, NULL, NULL), 0);
+	step();
+	nack.sequence = connect_said.sequence;
+	partner_sends(&nack);
+	assert_true(endpoint_peer(play.endpoint, handle)->base.gone);
+	connect_said.connects = 0;
+	assert_int_equal(thole_send(play.endpoint, handle_of(OTHER_NUMBER), "x", 1, 7, 0, 0, NULL, NULL), 0);
+	step();
+	assert_int_equal(connect_said.connects, 1);
+	assert_int_equal(connect_said.packet.connect.proof, OTHER_KEY);
+	assert_int_equal(connect_said.packet.peer_index, 4);
+	stray_close();
+}
+
+/* PULLs acknowledge nothing: what stands there for an acknowledgement is 0, which may be what comes next. */
+static void connect__pull_amid_wrapping(void **state)
+{
+	struct packet pull = {.type = PACKET_PULL, .to = 1, .from = OTHER_NUMBER};
+	uint32_t handle = connect_open(KEY);
+	struct engine *engine = &datagram_of(&play.endpoint->base)->engine;
+
+	(void)state;
+	connect_answer_next(connect_said.attempt, CONNECT_OK, SEQUENCES - 1);
+	play.endpoint->complete = send_ended;
+	assert_int_equal(thole_send(play.endpoint, handle, "x", 1, 7, 0, 0, NULL, NULL), 0);
+	step();
+	assert_int_equal(connect_said.sequence, SEQUENCES - 1);
+	pull.session = play.session;
+	pull.pull = (struct packet_pull){.window = 0xffff, .transfer = 0x1234500021071982, .total = 1, .length = 1};
+	partner_sends(&pull);
+	assert_false(engine_drained(engine));
+	stray_close();
 }
 
 static void connect_refused_by_nack(enum nack_reason reason)
@@ -2231,11 +2406,18 @@ int main(void)
 		cmocka_unit_test(stray__wrong_key),
 		cmocka_unit_test(stray__held_off),
 		cmocka_unit_test(stray__reply),
+		cmocka_unit_test(stray__query),
+		cmocka_unit_test(stray__pull),
+		cmocka_unit_test(stray__window_of_nobody),
 		cmocka_unit_test(windows__all_in_use),
 		cmocka_unit_test(connect__next_of_another_time),
 		cmocka_unit_test(connect__epochs_wrap),
 		cmocka_unit_test(connect__right_key),
 		cmocka_unit_test(connect__wrong_key),
+		cmocka_unit_test(connect__wrong_key_of_who_connected),
+		cmocka_unit_test(connect__another_key_amid),
+		cmocka_unit_test(connect__as_before),
+		cmocka_unit_test(connect__pull_amid_wrapping),
 		cmocka_unit_test(connect__no_such_endpoint),
 		cmocka_unit_test(connect__canceled),
 		cmocka_unit_test(connect__to_us),

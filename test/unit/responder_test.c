@@ -1,21 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a process lives: who asks with its endpoint's token, and a number, is answered, and nobody else. Datagrams
- * over the loopback come in order, so that the next answer shows that what was asked before has none. And who asks does
- * so for long enough.
+ * over the loopback come in order, so that the next answer shows that what was asked before has none.
  */
 #include "unit.h"
 
-#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/endian.h"
-#include "transport/datagram/liveness.h"
+#include "base/error.h"
+#include "descriptors.h"
 #include "transport/datagram/responder.h"
 
 enum { KEY = 1, ENDPOINT = 2 };
+
+static int bind_refuses, watch_refuses; /* with this errno; 0: it does not */
+
+int __real_bind(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_bind(int fd, const struct sockaddr *name, socklen_t size)
+{
+	errno = bind_refuses;
+	return bind_refuses ? -1 : __real_bind(fd, name, size);
+}
+
+/* Of the sockets of a responder; the thread's own eventfd is none. */
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	int type;
+	socklen_t size = sizeof(type);
+
+	if (!watch_refuses || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+		return __real_epoll_ctl(epoll, what, fd, event);
+	errno = watch_refuses;
+	return -1;
+}
 
 /* At any port that is free; where its records are. */
 static struct path responder_any(struct responder *responder)
@@ -56,7 +85,7 @@ static void questions__need_all_of_the_token(void **state)
 	struct path records = responder_any(&responder), questions;
 	union socket_address name;
 	uint64_t token = responder_proof(KEY, ENDPOINT, 0);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), nothing = 0;
 	socklen_t size;
 
 	(void)state;
@@ -72,54 +101,139 @@ static void questions__need_all_of_the_token(void **state)
 	must_answer(fd, 103);
 	ask(fd, token, 104, QUESTION_BYTES);
 	must_answer(fd, 104);
+	/* Nor without the filter: a datagram may come before that is there. */
+	assert_int_equal(setsockopt(responder.fds[RESPONDER_QUESTIONS], SOL_SOCKET, SO_DETACH_FILTER, &nothing,
+				    sizeof(nothing)), 0);
+	ask(fd, token, 105, QUESTION_BYTES - 1);
+	ask(fd, token, 0, QUESTION_BYTES);
+	ask(fd, token, 106, QUESTION_BYTES);
+	must_answer(fd, 106);
 	close(fd);
 	responder_close(&responder);
 }
 
-/* The number'th peer, at an address of the loopback's, and at the port of a socket that answers nobody. */
-static struct path silent_peer(int fd, unsigned number)
+/* Who connects has his answer by that, and nothing of it is left in the kernel: no state of a connection that was
+ * closed in good order. */
+static void connections__are_reset(void **state)
 {
-	struct path records = {{[10] = 0xff, [11] = 0xff, [12] = 127, [14] = (uint8_t)(number >> 8),
-				[15] = (uint8_t)(number + 1)}};
-	struct sockaddr_in name;
-	socklen_t size = sizeof(name);
-
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &size), 0);
-	store_be16(records.bytes + INTERFACE_ADDRESS, ntohs(name.sin_port) ^ 1);
-	return records;
-}
-
-/* Each question has its time, also where more peers are to be asked than there is room for. */
-static void liveness__each_question_has_its_time(void **state)
-{
-	static const uint8_t own[INTERFACE_ADDRESS] = {[10] = 0xff, 0xff, 127, 0, 0, 1};
-	static struct liveness liveness = {.own = own};
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	uint64_t now_ns = 1;
-	struct path peer;
+	struct responder responder;
+	struct path records = responder_any(&responder);
+	union socket_address name;
+	socklen_t size = interface_sockaddr(&records, 0, &name);
+	char byte;
 
 	(void)state;
-	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
-	for (unsigned i = 0; i < QUESTIONS_MAX; i++) {
-		peer = silent_peer(fd, i);
-		assert_int_equal(liveness_ask(&liveness, &peer, KEY, ENDPOINT, now_ns), LINK_UNKNOWN);
+	for (int i = 0; i < 2 * RESPONDER_ACCEPTS; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, &name.any, size), 0);
+		assert_int_equal(recv(fd, &byte, 1, 0), -1);
+		assert_int_equal(errno, ECONNRESET);
+		close(fd);
 	}
-	peer = silent_peer(fd, QUESTIONS_MAX);
-	assert_int_equal(liveness_ask(&liveness, &peer, KEY, ENDPOINT, now_ns), LINK_UNASKED);
-	assert_int_equal(liveness_ask(&liveness, &peer, KEY, ENDPOINT, now_ns + QUESTION_NS_MIN - 1), LINK_UNASKED);
-	now_ns += QUESTION_NS_MIN;
-	assert_int_equal(liveness_ask(&liveness, &peer, KEY, ENDPOINT, now_ns), LINK_UNKNOWN);
-	assert_int_equal(liveness.count, QUESTIONS_MAX);
-	liveness_close(&liveness);
+	responder_close(&responder);
+}
+
+/* The thread looks at those that are there, and goes with the last. */
+static void close__leaves_the_others(void **state)
+{
+	struct responder first, second;
+	struct path records, questions;
+	union socket_address name;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	socklen_t size;
+
+	(void)state;
+	(void)responder_any(&first);
+	records = responder_any(&second);
+	responder_path(&records, &questions);
+	size = interface_sockaddr(&questions, 0, &name);
+	assert_int_equal(connect(fd, &name.any, size), 0);
+	ask(fd, responder_proof(KEY, ENDPOINT, 0), 2, QUESTION_BYTES);
+	must_answer(fd, 2);
+	responder_close(&first);
+	assert_true(list_empty(&first.node));
+	memset(&first, 0xff, sizeof(first));
+	ask(fd, responder_proof(KEY, ENDPOINT, 0), 1, QUESTION_BYTES);
+	must_answer(fd, 1);
+	responder_close(&second);
+	assert_true(list_empty(&second.node));
 	close(fd);
+}
+
+/* Whoever stops a process, as batch systems do, and lets it go on interrupts the thread's sleep. */
+static void stop__is_survived(void **state)
+{
+	struct responder responder;
+	struct path records = responder_any(&responder), questions;
+	union socket_address name;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), status;
+	pid_t parent = getpid(), child = fork();
+	socklen_t size;
+
+	(void)state;
+	if (child == 0) {
+		char path[32], line[512] = "";
+
+		snprintf(path, sizeof(path), "/proc/%d/stat", parent);
+		kill(parent, SIGSTOP);
+		while (!strstr(line, ") T ")) { /* all of its threads */
+			int stat = open(path, O_RDONLY | O_CLOEXEC);
+			ssize_t length = read(stat, line, sizeof(line) - 1);
+
+			line[length > 0 ? length : 0] = '\0';
+			close(stat);
+		}
+		kill(parent, SIGCONT);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	responder_path(&records, &questions);
+	size = interface_sockaddr(&questions, 0, &name);
+	assert_int_equal(connect(fd, &name.any, size), 0);
+	ask(fd, responder_proof(KEY, ENDPOINT, 0), 1, QUESTION_BYTES);
+	must_answer(fd, 1);
+	close(fd);
+	responder_close(&responder);
+}
+
+/* A port that is taken, or a privileged one, is no reason to give up: there are others. All else says what it was. */
+static void open__says_what_it_was(void **state)
+{
+	static const struct {
+		int *refuses, error, status;
+	} cases[] = {
+		{&bind_refuses, EADDRINUSE, THOLE_ERR_BUSY},
+		{&bind_refuses, EACCES, THOLE_ERR_BUSY},
+		{&bind_refuses, EADDRNOTAVAIL, THOLE_ERR_SYSTEM},
+		{&watch_refuses, ENOSPC, THOLE_ERR_SYSTEM},
+	};
+	const struct path own = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}}; /* at any port */
+	struct responder responder;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int before = descriptors_open();
+
+		*cases[i].refuses = cases[i].error;
+		assert_int_equal(responder_open(&responder, 0, &own, KEY, ENDPOINT), cases[i].status);
+		*cases[i].refuses = 0;
+		if (!strstr(thole_detail(), strerror(cases[i].error)))
+			fail_msg("\"%s\" does not say \"%s\"", thole_detail(), strerror(cases[i].error));
+		assert_false(responder.running);
+		assert_int_equal(descriptors_open(), before);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(questions__need_all_of_the_token),
-		cmocka_unit_test(liveness__each_question_has_its_time),
+		cmocka_unit_test(connections__are_reset),
+		cmocka_unit_test(close__leaves_the_others),
+		cmocka_unit_test(stop__is_survived),
+		cmocka_unit_test(open__says_what_it_was),
 	};
 
 	return cmocka_run_group_tests_name("responder", tests, NULL, NULL);

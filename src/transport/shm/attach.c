@@ -158,10 +158,23 @@ void attach_release(struct shm_peer *link)
 
 /* ---- Finding --------------------------------------------------------------------------------------- */
 
-static struct attachment *attachment_of(struct shm_peer *link, uint64_t address)
+/* Whether it has all of that. What its owner has mapped behind its end is something else, though it may grow there. */
+static bool attachment_has(const struct attachment *attachment, uint64_t address, uint64_t length)
+{
+	uint64_t at = address - attachment->base, end;
+
+	if (!attachment->memory || at >= attachment->size)
+		return false;
+	end = load_relaxed(&attachment_header(attachment)->end); /* stored before the message that named the address */
+	if (end > attachment->size)
+		end = attachment->size;
+	return at < end && length <= end - at;
+}
+
+static struct attachment *attachment_of(struct shm_peer *link, uint64_t address, uint64_t length)
 {
 	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
-		if (link->attachments[i].memory && address - link->attachments[i].base < link->attachments[i].size)
+		if (attachment_has(&link->attachments[i], address, length))
 			return &link->attachments[i];
 	return NULL;
 }
@@ -186,7 +199,7 @@ static bool attachment_grow(struct attachment *attachment, uint64_t end)
 
 void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length, bool write)
 {
-	struct attachment *attachment = attachment_of(shm_link(peer), address);
+	struct attachment *attachment = attachment_of(shm_link(peer), address, length);
 	uint64_t at;
 
 	if (!peer->owner->options.one_copy)
@@ -198,7 +211,7 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 		attachment_end(attachment);
 		return NULL;
 	}
-	if (at < HEADER || length > attachment->size - at)
+	if (at < HEADER)
 		return NULL;
 	if ((at + length > attachment->mapped && !attachment_grow(attachment, at + length)) ||
 	    (write && !attachment->writable &&
@@ -212,7 +225,7 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 
 bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t length, bool write, const void *place)
 {
-	const struct attachment *attachment = attachment_of(shm_link(peer), address);
+	const struct attachment *attachment = attachment_of(shm_link(peer), address, length);
 
 	if (!attachment)
 		return lend_find(shm_link(peer)->views, address, length, write) == place; /* or by another view */
