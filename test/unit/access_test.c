@@ -367,6 +367,7 @@ static void asked__is_answered_with_another_length(void **state)
 	uint64_t word = 0, value = 3;
 	const struct iovec segment = {&value, sizeof(value)};
 	struct record record = {.kind = RECORD_ACCESSED};
+	uint64_t bad;
 
 	(void)state;
 	target_meet(local_only);
@@ -376,6 +377,16 @@ static void asked__is_answered_with_another_length(void **state)
 	assert_int_equal(ring_push(peer, &record, &(struct vector){&segment, 1, 8}, 0, 4), 0);
 	thole_progress(target.pair.a);
 	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 1);
+	assert_int_equal(finish(request), 0);
+	assert_int_equal(word, 0);
+
+	/* Nor is one to an older question, of which the number stood in the same place. */
+	bad = pair_counter(target.pair.a, "bad_records");
+	request = start(false, &word, sizeof(word), 0, 0);
+	record.tag = shm_link(peer_of_a())->asked_number - ASKED;
+	assert_int_equal(ring_push(peer, &record, &(struct vector){&segment, 1, 8}, 0, 8), 0);
+	thole_progress(target.pair.a);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), bad + 1);
 	assert_int_equal(finish(request), 0);
 	assert_int_equal(word, 0);
 	pair_close(&target.pair);
