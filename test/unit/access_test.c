@@ -205,6 +205,27 @@ static void access__is_taken_back(void **state)
 	pair_close(&target.pair);
 }
 
+/* What a target was asked to make ends with it. */
+static void access__is_asked_of_one_who_ends(void **state)
+{
+	struct thole_request *requests[2];
+	uint64_t words[2] = {1, 2};
+	int status = 0;
+
+	(void)state;
+	target_meet(local_only);
+	for (int i = 0; i < 2; i++)
+		requests[i] = start(i == 0, &words[i], sizeof(words[i]), 8 * (uint64_t)i, 0);
+	assert_int_equal(shm_link(peer_of_a())->asked_count, 2);
+	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_made(requests[i], &status));
+		assert_int_equal(status, THOLE_ERR_PEER);
+	}
+	assert_int_equal(words[1], 2);
+	pair_close(&target.pair);
+}
+
 /* Who waits for it and sleeps does not poll so often. */
 static void access__is_taken_back_before_sleep(void **state)
 {
@@ -692,6 +713,28 @@ static void access__refused_by_one_who_has_ended(void **state)
 	pair_close(&target.pair);
 }
 
+/* What was put off is not made any more, and nobody is told that it was. */
+static void access__put_off_to_one_who_ends(void **state)
+{
+	struct thole_request *requests[2];
+	uint64_t word = 5;
+	int status = 0;
+
+	(void)state;
+	target_open(local_only);
+	for (uint64_t i = 0; i < 2; i++)
+		requests[i] = start(true, &word, sizeof(word), 8 * i, 0);
+	assert_int_equal(shm_link(peer_of_a())->asked_count, 0);
+	assert_false(list_empty(&shm_of(&target.pair.a->base)->accessing));
+	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_made(requests[i], &status));
+		assert_int_equal(status, THOLE_ERR_PEER);
+	}
+	assert_int_equal(target.memory[0], 0);
+	pair_close(&target.pair);
+}
+
 static void access__of_one_who_closes(void **state)
 {
 	struct thole_completion completion;
@@ -742,6 +785,7 @@ int main(void)
 		cmocka_unit_test(access__needs_no_help),
 		cmocka_unit_test(access__is_asked_for),
 		cmocka_unit_test(access__is_taken_back),
+		cmocka_unit_test(access__is_asked_of_one_who_ends),
 		cmocka_unit_test(access__is_taken_back_in_part),
 		cmocka_unit_test(access__is_not_taken_back),
 		cmocka_unit_test(access__is_taken_back_before_sleep),
@@ -764,6 +808,7 @@ int main(void)
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
 		cmocka_unit_test(access__refused_by_one_who_has_ended),
+		cmocka_unit_test(access__put_off_to_one_who_ends),
 		cmocka_unit_test(access__of_one_who_closes),
 		cmocka_unit_test(access__is_tended),
 		cmocka_unit_test(close__makes_what_was_begun),
