@@ -5192,6 +5192,20 @@ FAULTS = [
         "\treturn index < av->count && av->addresses[index].text[0];",
         "\treturn av->addresses[index].text[0];",
     ),
+    Fault(
+        "who connects is not told that a listener has room again",
+        CONNECT,
+        "\t\telse\n"
+        "\t\t\towner->up->connected(link->peer, 0);",
+        "",
+    ),
+    Fault(
+        "a listener that has room again is tried for ever",
+        CONNECT,
+        "\t\tlink->connecting = false;\n"
+        "\t\tshm->connecting--;",
+        "\t\tlink->connecting = false;",
+    ),
 ]
 
 
