@@ -5432,6 +5432,282 @@ FAULTS = [
         "(record->length <= RECORD_INLINE_MAX && head->length == 0)",
         "head->length == 0",
     ),
+    Fault(
+        "senders are held back until the last byte of what is unexpected is free",
+        RECEIVE,
+        "< endpoint->base.options.unexpected_max / 2) {",
+        "== 0) {",
+    ),
+    Fault(
+        "a buffer for many that is used up still counts as posted",
+        RECEIVE,
+        "\t\t\tmatch_withdraw(&endpoint->match[parent->queue], &parent->match);\n"
+        "\t\t\tendpoint->multi_posted--;",
+        "\t\t\tmatch_withdraw(&endpoint->match[parent->queue], &parent->match);",
+    ),
+    Fault(
+        "an offer that there is no memory to remember is passed over",
+        RECEIVE,
+        "\tunexpected = unexpected_new(peer, record);\n"
+        "\tif (!unexpected) {\n"
+        "\t\tpeer_lost(peer, THOLE_ERR_MEMORY);\n"
+        "\t\treturn;\n"
+        "\t}",
+        "\tunexpected = unexpected_new(peer, record);\n"
+        "\tif (!unexpected)\n"
+        "\t\treturn;",
+    ),
+    Fault(
+        "a get ends with the word that a message was taken",
+        MESSAGE,
+        "\tif (!request || request->state != REQUEST_WAITING ||\n"
+        "\t    (request->record.kind != RECORD_EAGER && request->record.kind != RECORD_RTS &&\n"
+        "\t     request->record.kind != RECORD_REPLY)) {",
+        "\tif (!request || request->state != REQUEST_WAITING) {",
+    ),
+    Fault(
+        "one send more waits than may",
+        MESSAGE,
+        "\tif (peer->backlog_count >= endpoint->base.options.sends_max)",
+        "\tif (peer->backlog_count > endpoint->base.options.sends_max)",
+    ),
+    Fault(
+        "what is owed comes between the pieces of a message",
+        MESSAGE,
+        "\tif (!peer->backlog_count && peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {",
+        "\tif (peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {",
+    ),
+    Fault(
+        "a row of pieces is taken whose last is longer than what is left",
+        MESSAGE,
+        "if (length == 0 || last == 0 || bytes > peer->stream.left) {",
+        "if (length == 0 || last == 0 || bytes - last > peer->stream.left) {",
+    ),
+    Fault(
+        "a get from a mapped region that ended meanwhile is a success",
+        "src/transport/shm/access.c",
+        "\tif (!access->put && !access_has_read(link, grant->number))\n"
+        "\t\treturn false;\n",
+        "",
+    ),
+    Fault(
+        "an answer to an older question is taken for the newest",
+        "src/transport/shm/access.c",
+        "if (!access || link->asked_number - record->tag >= ASKED) {",
+        "if (!access) {",
+    ),
+    Fault(
+        "what a target that has ended was asked to make is waited for",
+        "src/transport/shm/access.c",
+        "\t\t\taccess_made(link->asked[i], peer->gone_status);\n",
+        "\t\t\t(void)peer;\n",
+    ),
+    Fault(
+        "what was put off to a target that has ended is waited for",
+        "src/transport/shm/access.c",
+        "\t\taccess_made(container_of(node, struct transport_access, node), peer->gone_status);\n"
+        "\tfree(link->row);",
+        "\t\tlist_remove(node);\n"
+        "\tfree(link->row);",
+    ),
+    Fault(
+        "what was put off to a target that has ended counts as made",
+        "src/transport/shm/access.c",
+        "\t\taccess_made(container_of(node, struct transport_access, node), peer->gone_status);\n"
+        "\tfree(link->row);",
+        "\t\taccess_made(container_of(node, struct transport_access, node), 0);\n"
+        "\tfree(link->row);",
+    ),
+    Fault(
+        "who waits for a counter sleeps over what was just counted",
+        "provider/prov_counter.c",
+        "\tif (load_relaxed(&counter->value) != seen || load_relaxed(&counter->errors) != errors)\n"
+        "\t\terror = -FI_EAGAIN;\n",
+        "",
+    ),
+    Fault(
+        "who waits for a counter goes on to wait after an error",
+        "provider/prov_counter.c",
+        "\t\tif (load_relaxed(&counter->errors) != errors)\n"
+        "\t\t\treturn -FI_EAVAIL;\n",
+        "",
+    ),
+    Fault(
+        "who sleeps on a counter does not hear that it is set",
+        "provider/prov_counter.c",
+        "\tstore_relaxed(&prov_counter_of(fid)->value, value);\n"
+        "\tprov_counter_wake(prov_counter_of(fid));",
+        "\tstore_relaxed(&prov_counter_of(fid)->value, value);",
+    ),
+    Fault(
+        "who sleeps on a counter does not hear that its errors are set",
+        "provider/prov_counter.c",
+        "\tstore_relaxed(&prov_counter_of(fid)->errors, value);\n"
+        "\tprov_counter_wake(prov_counter_of(fid));",
+        "\tstore_relaxed(&prov_counter_of(fid)->errors, value);",
+    ),
+    Fault(
+        "a program may sleep though something is to be handled",
+        "provider/prov_watch.c",
+        "error = prov_error_result(thole_arm(watch->endpoints[i]));",
+        "(void)thole_arm(watch->endpoints[i]);",
+    ),
+    Fault(
+        "an endpoint that is bound after the descriptor was made wakes nobody",
+        "provider/prov_watch.c",
+        "return watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));",
+        "return 0;",
+    ),
+    Fault(
+        "a queue that is closed leaves its timer open",
+        "provider/prov_watch.c",
+        "\tif (watch->timer >= 0)\n"
+        "\t\tclose(watch->timer);\n"
+        "\tfree(watch->endpoints);",
+        "\tfree(watch->endpoints);",
+    ),
+    Fault(
+        "a number that is given again still counts as free",
+        "provider/prov_av.c",
+        "\telse\n"
+        "\t\tav->free_count--;\n"
+        "\tav->addresses",
+        "\tav->addresses",
+    ),
+    Fault(
+        "fewer elements are compared than there are operands",
+        "provider/prov_atomic.c",
+        "(atomic->compare.count && prov_atomic_parts_elements(&atomic->compare) != elements)",
+        "false",
+    ),
+    Fault(
+        "an atomic may have any number of elements",
+        "provider/prov_atomic.c",
+        "!elements || elements > THOLE_ATOMIC_BYTES_MAX / size ||",
+        "!elements ||",
+    ),
+    Fault(
+        "an atomic that has failed has a result",
+        "provider/prov_atomic.c",
+        "i < scatter->count && !failed",
+        "i < scatter->count",
+    ),
+    Fault(
+        "a result in several places makes an entry that nobody wants",
+        "provider/prov_atomic.c",
+        "flags = (flags & ~(unsigned)THOLE_QUIET) | PROV_SILENT;",
+        "flags = flags & ~(unsigned)THOLE_QUIET;",
+    ),
+    Fault(
+        "a failure does not say that a buffer for many is used up",
+        "provider/prov_completion.c",
+        "\tif (completion->flags & THOLE_MULTI_END)\n"
+        "\t\terror.flags |= FI_MULTI_RECV;\n",
+        "",
+    ),
+    Fault(
+        "what a canceled connect has asked for is still awaited",
+        "mx/mx_ending.c",
+        "\tif (request->query)\n"
+        "\t\treturn mxi_connecting_cancel(request);\n",
+        "",
+    ),
+    Fault(
+        "posix_memalign changes errno",
+        "heap/heap.c",
+        "\tmemory = memalign(alignment, size);\n"
+        "\terrno = error;",
+        "\tmemory = memalign(alignment, size);\n"
+        "\t(void)error;",
+    ),
+    Fault(
+        "pvalloc gives less than whole pages",
+        "heap/heap.c",
+        "return memalign(page, whole & ~(page - 1));",
+        "return memalign(page, size);",
+    ),
+    Fault(
+        "any context claims the first message that is claimed",
+        "provider/prov_message.c",
+        "\t\tif (endpoint->claims[i].context != context)\n"
+        "\t\t\tcontinue;\n",
+        "",
+    ),
+    Fault(
+        "a claimed message is lost as its receive is refused",
+        "provider/prov_message.c",
+        "\tif (error)\n"
+        "\t\tprov_message_claim_keep(endpoint, &claim);\n"
+        "\telse if",
+        "\tif",
+    ),
+    Fault(
+        "a receive in several places takes any tag",
+        "provider/prov_message.c",
+        "thole_recvv(endpoint->thole, peer, iov, count, tag, ~ignore, flags",
+        "thole_recvv(endpoint->thole, peer, iov, count, tag, ignore, flags",
+    ),
+    Fault(
+        "what is injected may have any length",
+        "provider/prov_message.c",
+        "\tif (__builtin_expect(length > PROV_INJECT_MAX, 0))\n"
+        "\t\treturn -FI_EINVAL;\n",
+        "",
+    ),
+    Fault(
+        "a message from several places has no data of its own",
+        "provider/prov_message.c",
+        "iov, count, tag, data, flags, context,\n"
+        "\t\t\t    NULL);",
+        "iov, count, tag, 0, flags, context,\n"
+        "\t\t\t    NULL);",
+    ),
+    Fault(
+        "who sends what is claimed and thrown away waits for ever",
+        "provider/prov_message.c",
+        "\t\terror = thole_message_drop(endpoint->thole, claim.message);\n"
+        "\telse",
+        "\t\terror = 0;\n"
+        "\telse",
+    ),
+    Fault(
+        "a right to read a region is one to write to it",
+        "provider/prov_region.c",
+        "\t\tthole |= THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC;",
+        "\t\tthole |= THOLE_ACCESS_GET | THOLE_ACCESS_PUT | THOLE_ACCESS_ATOMIC;",
+    ),
+    Fault(
+        "an endpoint does not know which rest of a buffer is too little",
+        "provider/prov_ep.c",
+        "\terror = prov_error_result(thole_option_set(endpoint->thole, \"multi_min\", text));",
+        "\terror = 0;",
+    ),
+    Fault(
+        "a message that is cut short has no data",
+        "provider/prov_completion.c",
+        "\terror.data = completion->imm;\n",
+        "",
+    ),
+    Fault(
+        "an address that never was is looked for behind all others",
+        "provider/prov_av.c",
+        "\treturn index < av->count && av->addresses[index].text[0];",
+        "\treturn av->addresses[index].text[0];",
+    ),
+    Fault(
+        "who connects is not told that a listener has room again",
+        CONNECT,
+        "\t\telse\n"
+        "\t\t\towner->up->connected(link->peer, 0);",
+        "",
+    ),
+    Fault(
+        "a listener that has room again is tried for ever",
+        CONNECT,
+        "\t\tlink->connecting = false;\n"
+        "\t\tshm->connecting--;",
+        "\t\tlink->connecting = false;",
+    ),
 ]
 
 

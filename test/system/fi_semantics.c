@@ -74,6 +74,47 @@ static void test_tagged(void)
 	pair_shut(&pair);
 }
 
+/* A message in several places is the same as one in one, its data and its tag too; and what fi_inject takes has a
+ * bound. */
+static void test_vectors(void)
+{
+	struct pair_attr attr = {.cq_flags = 0};
+	unsigned char out[300], in[300] = {0}, other = 0;
+	struct iovec parts[2] = {{out, 100}, {out + 100, 200}}, room[2] = {{in, 7}, {in + 7, 293}};
+	struct fi_msg_tagged message = {
+		.msg_iov = parts, .iov_count = 2, .tag = 5, .data = 99, .context = contexts + 2};
+	static unsigned char much[1 << 20];
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	fill(out, sizeof out, 3);
+	message.addr = pair.self;
+	CHECK_EQUAL(fi_trecvv(pair.ep, room, NULL, 2, pair.self, 5, 0, contexts + 1), 0);
+	CHECK_EQUAL(fi_tinject(pair.ep, "x", 1, pair.self, 4), 0);
+	CHECK_EQUAL(fi_tsendmsg(pair.ep, &message, FI_REMOTE_CQ_DATA), 0);
+	for (int left = 2; left; left--) {
+		struct fi_cq_tagged_entry entry;
+		ssize_t count;
+
+		do
+			count = fi_cq_read(pair.cq, &entry, 1);
+		while (count == -FI_EAGAIN);
+		CHECK_EQUAL(count, 1);
+		if (entry.op_context == contexts + 2)
+			continue;
+		CHECK(entry.op_context == contexts + 1);
+		CHECK_EQUAL(entry.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
+		CHECK(entry.len == 300 && entry.tag == 5 && entry.data == 99);
+	}
+	CHECK(filled(in, sizeof in, 3));
+	CHECK_EQUAL(fi_trecv(pair.ep, &other, 1, NULL, pair.self, 4, 0, contexts), 0);
+	pair_take(&pair, contexts);
+	CHECK_EQUAL(other, 'x');
+	CHECK_EQUAL(fi_tinject(pair.ep, much, pair.info->tx_attr->inject_size, pair.self, 6), 0);
+	CHECK_EQUAL(fi_tinject(pair.ep, much, pair.info->tx_attr->inject_size + 1, pair.self, 6), -FI_EINVAL);
+	pair_shut(&pair);
+}
+
 /* Plain messages are a world of their own; vectors; a message to oneself. */
 static void test_plain(void)
 {
@@ -245,14 +286,19 @@ static void test_peek(void)
 
 	pair_open(&pair, &attr);
 	if (pair_rank == 0) {
+		struct iovec part = {big, sizeof big - 1};
+		struct fi_msg_tagged waits = {
+			.msg_iov = &part, .iov_count = 1, .addr = pair.other, .tag = 4, .context = contexts};
+
 		fill(big, sizeof big, 9);
 		CHECK_EQUAL(fi_tinjectdata(pair.ep, big, 16, 77, pair.other, 1), 0);
 		CHECK_EQUAL(fi_tsend(pair.ep, big, sizeof big, NULL, pair.other, 2, contexts), 0);
 		CHECK_EQUAL(fi_tinject(pair.ep, big, 3, pair.other, 3), 0);
-		CHECK_EQUAL(fi_tinject(pair.ep, big, 4, pair.other, 4), 0);
+		CHECK_EQUAL(fi_tsendmsg(pair.ep, &waits, FI_MATCH_COMPLETE | FI_COMPLETION), 0);
 		pair_take(&pair, contexts);
+		pair_take(&pair, contexts); /* of the one that is thrown away, too */
 	} else {
-		struct iovec room = {in, sizeof in};
+		struct iovec room = {in, sizeof in}, endless[2] = {{in, SIZE_MAX}, {in, 2}};
 		struct fi_msg_tagged claim = {
 			.msg_iov = &room, .iov_count = 1, .context = contexts + 2};
 		struct fi_cq_tagged_entry entry;
@@ -268,9 +314,19 @@ static void test_peek(void)
 		CHECK_EQUAL(entry.len, sizeof big);
 		peek(&pair, 2, FI_PEEK, contexts + 3); /* it is out of matching */
 		CHECK_EQUAL(pair_take_error(&pair, contexts + 3).err, FI_ENOMSG);
+		peek_until(&pair, 4, FI_PEEK | FI_CLAIM, contexts + 5); /* several are, and each by its context */
+		claim.context = contexts + 5;
+		CHECK_EQUAL(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_DISCARD | FI_COMPLETION), 0);
+		CHECK_EQUAL(pair_take(&pair, contexts + 5).len, sizeof big - 1);
+		CHECK(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION) < 0);
+		claim.context = contexts + 2;
 		claim.iov_count = 2000;
 		CHECK(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION) < 0);
+		claim.iov_count = 2;
+		claim.msg_iov = endless;
+		CHECK(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION) < 0);
 		claim.iov_count = 1; /* what was refused is still claimed */
+		claim.msg_iov = &room;
 		CHECK_EQUAL(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION), 0);
 		entry = pair_take(&pair, contexts + 2);
 		CHECK_EQUAL(entry.len, sizeof big);
@@ -278,11 +334,6 @@ static void test_peek(void)
 		peek_until(&pair, 3, FI_PEEK | FI_DISCARD, contexts + 4);
 		peek(&pair, 3, FI_PEEK, contexts + 4);
 		CHECK_EQUAL(pair_take_error(&pair, contexts + 4).err, FI_ENOMSG);
-		peek_until(&pair, 4, FI_PEEK | FI_CLAIM, contexts + 5);
-		claim.context = contexts + 5;
-		CHECK_EQUAL(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_DISCARD | FI_COMPLETION), 0);
-		pair_take(&pair, contexts + 5);
-		CHECK(fi_trecvmsg(pair.ep, &claim, FI_CLAIM | FI_COMPLETION) < 0);
 		CHECK_EQUAL(fi_trecv(pair.ep, in, 16, NULL, pair.other, 1, 0, contexts + 6), 0);
 		CHECK_EQUAL(pair_take(&pair, contexts + 6).len, 16);
 	}
@@ -602,6 +653,55 @@ static void test_atomics(void)
 		    -FI_EINVAL); /* one more than iov_limit says */
 	CHECK_EQUAL(fi_atomicv(pair.ep, places, NULL, PLACES, home, 0, REGION_KEY, FI_UINT64, FI_SUM, contexts),
 		    -FI_EINVAL);
+	pair_shut(&pair);
+}
+
+/* What cannot be made is refused or fails, and nobody's memory changes; a result in several places is there without an
+ * entry, too. */
+static void test_atomic_places(void)
+{
+	enum { MOST = 512 }; /* elements, as fi_atomicvalid says */
+	struct pair_attr attr = {.cq_flags = FI_SELECTIVE_COMPLETION, .tx_flags = FI_COMPLETION};
+	static uint64_t many[64 * MOST];
+	uint64_t operands[2] = {10, 20}, compares[2] = {0, 0}, results[2] = {9, 9};
+	struct fi_ioc from[2] = {{operands, 1}, {operands + 1, 1}}, with[1] = {{compares, 1}};
+	struct fi_ioc into[2] = {{results + 1, 1}, {results, 1}};
+	struct fi_ioc long_from[2] = {{many, 32 * MOST}, {many + 32 * MOST, 32 * MOST}};
+	struct fi_rma_ioc home = {.addr = 64, .count = 2, .key = REGION_KEY};
+	struct fi_msg_atomic message = {.msg_iov = from,
+					.iov_count = 2,
+					.rma_iov = &home,
+					.rma_iov_count = 1,
+					.datatype = FI_UINT64,
+					.op = FI_SUM,
+					.context = contexts + 1};
+	struct pair pair;
+	uint64_t *words;
+	size_t count = 0;
+
+	pair_open(&pair, &attr);
+	CHECK_EQUAL(fi_atomicvalid(pair.ep, FI_UINT64, FI_SUM, &count), 0);
+	CHECK_EQUAL(count, MOST);
+	words = (uint64_t *)(void *)pair.region;
+	memset(words + 8, 0, 16);
+	message.addr = pair.self;
+	CHECK_EQUAL(fi_compare_atomicv(pair.ep, from, NULL, 2, with, NULL, 1, into, NULL, 2, pair.self, 64, REGION_KEY,
+				       FI_UINT64, FI_CSWAP, contexts),
+		    -FI_EINVAL); /* one with which nothing is compared */
+	CHECK_EQUAL(fi_atomicv(pair.ep, long_from, NULL, 2, pair.self, 0, REGION_KEY, FI_UINT64, FI_SUM, contexts),
+		    -FI_EINVAL);
+	CHECK_EQUAL(fi_fetch_atomicv(pair.ep, from, NULL, 2, into, NULL, 2, pair.self, 64, REGION_KEY + 77, FI_UINT64,
+				     FI_SUM, contexts),
+		    0);
+	pair_take_error(&pair, contexts);
+	CHECK(results[0] == 9 && results[1] == 9 && words[8] == 0 && words[9] == 0);
+	words[8] = 1;
+	words[9] = 2;
+	CHECK_EQUAL(fi_fetch_atomicmsg(pair.ep, &message, into, NULL, 2, 0), 0);
+	while (__atomic_load_n(&results[0], __ATOMIC_RELAXED) == 9)
+		pair_expect_nothing(&pair);
+	pair_expect_nothing(&pair);
+	CHECK(results[1] == 1 && results[0] == 2 && words[8] == 11 && words[9] == 22);
 	pair_shut(&pair);
 }
 
@@ -1109,6 +1209,7 @@ static const struct {
 	{"hints", test_hints},
 	{"tagged", test_tagged},
 	{"plain", test_plain},
+	{"vectors", test_vectors},
 	{"silence", test_silence},
 	{"delivery", test_delivery},
 	{"peek", test_peek},
@@ -1120,6 +1221,7 @@ static const struct {
 	{"closed_peer", test_closed_peer},
 	{"write_data", test_write_data},
 	{"atomics", test_atomics},
+	{"atomic_places", test_atomic_places},
 	{"remote_counters", test_remote_counters},
 	{"one_way_read", test_one_way_read},
 	{"one_way_atomic", test_one_way_atomic},

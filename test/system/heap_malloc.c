@@ -78,6 +78,9 @@ static void each_function(void)
 	CHECK(blocks()->find(memory[1], LEAST, &place)); /* as an endpoint finds it */
 	free(memory[0]);
 	free(memory[1]);
+	memory[0] = pvalloc(1); /* pages, of which each is whole */
+	CHECK(malloc_usable_size(memory[0]) >= 4096);
+	free(memory[0]);
 	free(NULL);
 	CHECK_EQUAL(malloc_usable_size(NULL), 0);
 }
@@ -108,6 +111,8 @@ static void realloc_keeps(void)
 
 static void refusals(void)
 {
+	/* The compiler knows what it does to errno. */
+	int (*volatile by_result)(void **, size_t, size_t) = posix_memalign;
 	volatile size_t most = SIZE_MAX;
 	void *memory = &memory;
 
@@ -117,6 +122,9 @@ static void refusals(void)
 	CHECK(!reallocarray(NULL, most / 2, 4) && errno == ENOMEM);
 	CHECK(!reallocarray(NULL, most / 16 + 1, 16) && errno == ENOMEM); /* of which 0 would be left */
 	CHECK(!pvalloc(most));
+	errno = 77;
+	CHECK_EQUAL(by_result(&memory, 64, most), ENOMEM);
+	CHECK(memory == &memory && errno == 77); /* so it says, and nowhere else */
 	CHECK(!malloc((size_t)1 << 46));
 	CHECK_EQUAL(posix_memalign(&memory, 24, LARGE), EINVAL);
 	CHECK_EQUAL(posix_memalign(&memory, 2, LARGE), EINVAL);

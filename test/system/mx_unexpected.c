@@ -72,8 +72,8 @@ static void check_data(uint64_t match, uint32_t length, const void *data)
 {
 	if (data && length)
 		payload_check(data, length, match);
-	if (length && length <= LENGTH_SURE && !sync_of((uint32_t)match))
-		CHECK(data != NULL);
+	if (length == 0 || (length <= LENGTH_SURE && !sync_of((uint32_t)match)))
+		CHECK(data != NULL); /* of none, none is missing */
 	if (length >= LENGTH_LARGE)
 		CHECK(data == NULL);
 }

@@ -205,6 +205,27 @@ static void access__is_taken_back(void **state)
 	pair_close(&target.pair);
 }
 
+/* What a target was asked to make ends with it. */
+static void access__is_asked_of_one_who_ends(void **state)
+{
+	struct thole_request *requests[2];
+	uint64_t words[2] = {1, 2};
+	int status = 0;
+
+	(void)state;
+	target_meet(local_only);
+	for (int i = 0; i < 2; i++)
+		requests[i] = start(i == 0, &words[i], sizeof(words[i]), 8 * (uint64_t)i, 0);
+	assert_int_equal(shm_link(peer_of_a())->asked_count, 2);
+	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_made(requests[i], &status));
+		assert_int_equal(status, THOLE_ERR_PEER);
+	}
+	assert_int_equal(words[1], 2);
+	pair_close(&target.pair);
+}
+
 /* Who waits for it and sleeps does not poll so often. */
 static void access__is_taken_back_before_sleep(void **state)
 {
@@ -367,6 +388,7 @@ static void asked__is_answered_with_another_length(void **state)
 	uint64_t word = 0, value = 3;
 	const struct iovec segment = {&value, sizeof(value)};
 	struct record record = {.kind = RECORD_ACCESSED};
+	uint64_t bad;
 
 	(void)state;
 	target_meet(local_only);
@@ -376,6 +398,16 @@ static void asked__is_answered_with_another_length(void **state)
 	assert_int_equal(ring_push(peer, &record, &(struct vector){&segment, 1, 8}, 0, 4), 0);
 	thole_progress(target.pair.a);
 	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 1);
+	assert_int_equal(finish(request), 0);
+	assert_int_equal(word, 0);
+
+	/* Nor is one to an older question, of which the number stood in the same place. */
+	bad = pair_counter(target.pair.a, "bad_records");
+	request = start(false, &word, sizeof(word), 0, 0);
+	record.tag = shm_link(peer_of_a())->asked_number - ASKED;
+	assert_int_equal(ring_push(peer, &record, &(struct vector){&segment, 1, 8}, 0, 8), 0);
+	thole_progress(target.pair.a);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), bad + 1);
 	assert_int_equal(finish(request), 0);
 	assert_int_equal(word, 0);
 	pair_close(&target.pair);
@@ -688,6 +720,28 @@ static void access__refused_by_one_who_has_ended(void **state)
 	pair_close(&target.pair);
 }
 
+/* What was put off is not made any more, and nobody is told that it was. */
+static void access__put_off_to_one_who_ends(void **state)
+{
+	struct thole_request *requests[2];
+	uint64_t word = 5;
+	int status = 0;
+
+	(void)state;
+	target_open(local_only);
+	for (uint64_t i = 0; i < 2; i++)
+		requests[i] = start(true, &word, sizeof(word), 8 * i, 0);
+	assert_int_equal(shm_link(peer_of_a())->asked_count, 0);
+	assert_false(list_empty(&shm_of(&target.pair.a->base)->accessing));
+	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_made(requests[i], &status));
+		assert_int_equal(status, THOLE_ERR_PEER);
+	}
+	assert_int_equal(target.memory[0], 0);
+	pair_close(&target.pair);
+}
+
 static void access__of_one_who_closes(void **state)
 {
 	struct thole_completion completion;
@@ -738,6 +792,7 @@ int main(void)
 		cmocka_unit_test(access__needs_no_help),
 		cmocka_unit_test(access__is_asked_for),
 		cmocka_unit_test(access__is_taken_back),
+		cmocka_unit_test(access__is_asked_of_one_who_ends),
 		cmocka_unit_test(access__is_taken_back_in_part),
 		cmocka_unit_test(access__is_not_taken_back),
 		cmocka_unit_test(access__is_taken_back_before_sleep),
@@ -760,6 +815,7 @@ int main(void)
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),
 		cmocka_unit_test(access__refused),
 		cmocka_unit_test(access__refused_by_one_who_has_ended),
+		cmocka_unit_test(access__put_off_to_one_who_ends),
 		cmocka_unit_test(access__of_one_who_closes),
 		cmocka_unit_test(access__is_tended),
 		cmocka_unit_test(close__makes_what_was_begun),

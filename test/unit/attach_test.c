@@ -29,7 +29,8 @@ static struct {
 	bool refused;
 	int reads, writes; /* of data */
 	void (*writing)(void); /* once, where a place to write a block to has been found */
-	void (*putting)(void); /* once, where a put of several segments is about to be copied */
+	void (*putting)(void); /* once, where a put of several segments is about to be copied, */
+	void (*getting)(void); /* or a get */
 } kernel;
 
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
@@ -68,6 +69,19 @@ void __wrap_vector_read_segments(const struct vector *vector, uint64_t offset, v
 	if (happens)
 		happens();
 	__real_vector_read_segments(vector, offset, to, length);
+}
+
+void __real_vector_write_segments(const struct vector *vector, uint64_t offset, const void *from, size_t length);
+void __wrap_vector_write_segments(const struct vector *vector, uint64_t offset, const void *from, size_t length);
+
+void __wrap_vector_write_segments(const struct vector *vector, uint64_t offset, const void *from, size_t length)
+{
+	void (*happens)(void) = kernel.getting;
+
+	kernel.getting = NULL;
+	if (happens)
+		happens();
+	__real_vector_write_segments(vector, offset, from, length);
 }
 
 static int kernel_open(void **state)
@@ -321,22 +335,33 @@ static void unexpose_and_write(void)
 }
 
 /* Its process is stopped for so long that it is not waited for. */
+enum { EXPOSED_ACCESS = 20000, EXPOSED_KEY = 5 };
+
+static void expose_attached(uint8_t *bytes)
+{
+	exposed = buffer(true);
+	pair_open(&exposing, direct_options);
+	assert_int_equal(thole_expose(exposing.b, exposed, LENGTH, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, EXPOSED_KEY,
+				      NULL, &exposed_region),
+			 0);
+	for (int i = 0; i < 200 && pair_counter(exposing.a, "attached") == 0; i++) {
+		struct thole_request *request = put_injected(&exposing, bytes, EXPOSED_ACCESS, EXPOSED_KEY);
+
+		assert_int_equal(pair_finish(&exposing, exposing.a, request, NULL), 0);
+		pair_progress(&exposing, 1000);
+	}
+	assert_int_equal(pair_counter(exposing.a, "attached"), 1);
+}
+
 static void unexpose__in_the_middle_of_a_put(void **state)
 {
-	enum { PUT = 20000, KEY = 5 };
+	enum { PUT = EXPOSED_ACCESS, KEY = EXPOSED_KEY };
 	uint8_t bytes[PUT] = {0};
 	const struct iovec segments[] = {{bytes, PUT / 2}, {bytes + PUT / 2, PUT / 2}};
 	struct thole_request *request;
 
 	(void)state;
-	exposed = buffer(true);
-	pair_open(&exposing, direct_options);
-	assert_int_equal(thole_expose(exposing.b, exposed, LENGTH, THOLE_ACCESS_PUT, KEY, NULL, &exposed_region), 0);
-	for (int i = 0; i < 200 && pair_counter(exposing.a, "attached") == 0; i++) {
-		assert_int_equal(pair_finish(&exposing, exposing.a, put_injected(&exposing, bytes, PUT, KEY), NULL), 0);
-		pair_progress(&exposing, 1000);
-	}
-	assert_int_equal(pair_counter(exposing.a, "attached"), 1);
+	expose_attached(bytes);
 	memset(bytes, 2, PUT);
 	kernel.putting = unexpose_and_write;
 	assert_int_equal(thole_put(exposing.a, exposing.a_to_b, segments, 2, KEY, 0, 0, 0, NULL, &request), 0);
@@ -344,6 +369,24 @@ static void unexpose__in_the_middle_of_a_put(void **state)
 	assert_int_equal(pair_finish(&exposing, exposing.a, request, NULL), THOLE_ERR_KEY);
 	for (int i = 0; i < LENGTH; i++)
 		assert_int_equal(exposed[i], 1);
+	pair_close(&exposing);
+	thole_free(exposed);
+}
+
+/* What was read may be what its owner wrote there since, for itself. */
+static void unexpose__in_the_middle_of_a_get(void **state)
+{
+	uint8_t bytes[EXPOSED_ACCESS] = {0};
+	const struct iovec segments[] = {{bytes, EXPOSED_ACCESS / 2},
+					 {bytes + EXPOSED_ACCESS / 2, EXPOSED_ACCESS / 2}};
+	struct thole_request *request;
+
+	(void)state;
+	expose_attached(bytes);
+	kernel.getting = unexpose_and_write;
+	assert_int_equal(thole_get(exposing.a, exposing.a_to_b, segments, 2, EXPOSED_KEY, 0, 0, NULL, &request), 0);
+	assert_null(kernel.getting);
+	assert_int_equal(pair_finish(&exposing, exposing.a, request, NULL), THOLE_ERR_KEY);
 	pair_close(&exposing);
 	thole_free(exposed);
 }
@@ -538,6 +581,7 @@ int main(void)
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),
 		cmocka_unit_test_setup(unexpose__in_the_middle_of_a_put, kernel_open),
+		cmocka_unit_test_setup(unexpose__in_the_middle_of_a_get, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle_of_a_put, kernel_open),
 		cmocka_unit_test_setup(stopped__writes_nothing_after_the_end, kernel_open),
 		cmocka_unit_test_setup(announcement__that_is_none, kernel_open),

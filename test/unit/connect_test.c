@@ -516,7 +516,7 @@ static void greeting__waits_for_descriptors_under_way(void **state)
 
 	(void)state;
 	for (int late = 0; late < 2; late++) {
-		struct thole_request *request, *receive;
+		struct thole_request *request, *receive, *connecting;
 		struct pair pair;
 		char byte = 7;
 
@@ -524,12 +524,16 @@ static void greeting__waits_for_descriptors_under_way(void **state)
 		greeted = (struct greeted){.refused = late ? INT_MAX : 3};
 		assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &(char){5}, 1, 0, 0, 0, NULL, &request), 0);
+		connecting = must_connect(pair.a, pair.a_to_b, 0);
+		assert_int_equal(thole_test(pair.a, connecting, NULL), 0);
 		while (late && pair_counter(pair.b, "refused") == 0)
 			pair_progress(&pair, 1);
 		greeted.refused = late ? 0 : greeted.refused;
 		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 		assert_int_equal(byte, 5);
 		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, connecting, NULL), 0);
+		assert_int_equal(shm_of(&pair.a->base)->connecting, 0);
 		assert_int_equal(greeted.refused, 0);
 		pair_close(&pair);
 	}

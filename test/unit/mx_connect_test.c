@@ -6,6 +6,7 @@
 
 #include "message/internal.h"
 #include "mx_endpoint.h"
+#include "mx_request.h"
 
 enum { TIMEOUT_MS = 2000 };
 
@@ -110,6 +111,27 @@ static void connect__peer_that_is_gone_does_not_come_back(void **state)
 	assert_int_equal(mx_close_endpoint(other), MX_SUCCESS);
 }
 
+/* Nobody has such an adapter, so the question for it is under way for a while. A canceled one is asked no more: its
+ * request is another one's by the time that it were answered. */
+static void connect__that_is_canceled_asks_no_more(void **state)
+{
+	mx_endpoint_t endpoint;
+	mx_request_t request, same;
+	uint32_t result = 0;
+
+	(void)state;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &endpoint), MX_SUCCESS);
+	assert_int_equal(mx_iconnect(endpoint, UINT64_C(0x0060dd123456), 3, 5, 0, NULL, &request), MX_SUCCESS);
+	assert_false(list_empty(&endpoint->connecting));
+	same = request;
+	assert_int_equal(mx_cancel(endpoint, &request, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+	assert_null(request);
+	assert_true(list_empty(&endpoint->connecting));
+	assert_null(same->query);
+	assert_int_equal(mx_close_endpoint(endpoint), MX_SUCCESS);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -130,6 +152,7 @@ int main(void)
 		cmocka_unit_test(connect__is_no_result_of_test_any),
 		cmocka_unit_test(connect__is_in_no_context),
 		cmocka_unit_test(connect__peer_that_is_gone_does_not_come_back),
+		cmocka_unit_test(connect__that_is_canceled_asks_no_more),
 	};
 
 	return cmocka_run_group_tests_name("mx_connect", tests, setup, teardown);

@@ -119,7 +119,7 @@ static void insert__takes_no_text_without_end(void **state)
 static void remove__frees_the_number(void **state)
 {
 	struct fid_av *av = av_open(0);
-	fi_addr_t addrs[2], again = 77, gone = 0;
+	fi_addr_t addrs[2], again = 77, gone = 0, never = (fi_addr_t)1 << 40;
 	uint32_t peer;
 
 	(void)state;
@@ -129,9 +129,11 @@ static void remove__frees_the_number(void **state)
 	assert_int_equal(fi_av_remove(av, &gone, 1, 0), 0);
 	assert_true(peer_of(one, 0) == PROV_NONE && prov_map_get(one->sources, peer) == PROV_NONE);
 	assert_int_equal(fi_av_remove(av, &gone, 1, 0), -FI_EINVAL);
+	assert_int_equal(fi_av_remove(av, &never, 1, 0), -FI_EINVAL);
 	assert_int_equal(fi_av_insert(av, &names[0], 1, &again, 0, NULL), 1);
 	assert_int_equal(again, 0);
 	assert_true(peer_of(one, 0) == peer);
+	assert_int_equal(container_of(av, struct prov_av, fid)->free_count, 0); /* else memory behind all is searched */
 	assert_int_equal(fi_av_insert(av, &names[0], 1, &again, 0, NULL), 1);
 	assert_int_equal(again, 2);
 	av_close(av);

@@ -157,6 +157,26 @@ static void failure__says_what_and_how_much(void **state)
 	assert_true(error.err == FI_ECANCELED && error.olen == 0);
 }
 
+/* A buffer for many messages that ends with a failure is free again, and a message's data is told with it. */
+static void failure__gives_the_buffer_back(void **state)
+{
+	struct thole_completion completion = {.context = &endpoint,
+					      .operation = THOLE_OP_RECEIVE,
+					      .imm = 8,
+					      .flags = THOLE_PLAIN | THOLE_MULTI | THOLE_IMM | PROV_SILENT,
+					      .status = THOLE_ERR_TRUNCATED};
+	struct fi_cq_err_entry error = {0};
+
+	(void)state;
+	prov_completion_take(&endpoint, &completion);
+	assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
+	assert_true(error.flags == (FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA) && error.data == 8);
+	completion.flags |= THOLE_MULTI_END;
+	prov_completion_take(&endpoint, &completion);
+	assert_int_equal(fi_cq_readerr(cq, &error, 0), 1);
+	assert_true(error.flags == (FI_RECV | FI_MSG | FI_MULTI_RECV | FI_REMOTE_CQ_DATA));
+}
+
 /* MPIs take a context for a request of theirs without looking, and give none with what makes no entry. */
 static void failure__without_a_context_is_the_endpoints(void **state)
 {
@@ -224,6 +244,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(multi__says_when_the_buffer_is_used_up, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(failure__says_what_and_how_much, setup, teardown),
+		cmocka_unit_test_setup_teardown(failure__gives_the_buffer_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(failure__without_a_context_is_the_endpoints, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(failure__of_what_would_be_entered_is_entered, setup,

@@ -1,8 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counters: what counts, what does not, and how a wait for them ends. */
+/* Counters: what counts, what does not, and how a wait for them ends. The clock and what sleeps are replaced (by the
+ * linker's --wrap): a thing happens as a wait reads the time, and a wait that sleeps is seen. */
 #include "prov_objects.h"
 
+#include <sys/epoll.h>
+#include <time.h>
+
 #include "prov_counter.h"
+
+static struct prov_counter *waited;            /* what is waited for; NULL: the clock is the real one */
+static void (*happens)(struct prov_counter *); /* between a wait's look and its sleep: as it reads the time again */
+static unsigned readings, sleeps;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+/* A second passes with each reading, so nobody spins. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	if (!waited)
+		return __real_clock_gettime(clock, time);
+	*time = (struct timespec){.tv_sec = ++readings};
+	if (readings == 2 && happens)
+		happens(waited);
+	return 0;
+}
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
+{
+	(void)epoll, (void)events, (void)count, (void)timeout_ms;
+	sleeps++;
+	return 0;
+}
+
+static int wait_while(struct prov_counter *counter, void (*what)(struct prov_counter *), uint64_t threshold)
+{
+	int error;
+
+	waited = counter;
+	happens = what;
+	readings = sleeps = 0;
+	error = fi_cntr_wait(&counter->fid, threshold, 5000);
+	waited = NULL;
+	return error;
+}
 
 static struct prov_counter *counter_open(enum fi_cntr_events events, enum fi_wait_obj wait_obj)
 {
@@ -92,6 +135,65 @@ static void trywait__looks_at_what_was_not_read(void **state)
 	assert_int_equal(fi_close(&counter->fid.fid), 0);
 }
 
+static void counts_one(struct prov_counter *counter)
+{
+	struct thole_completion well = {.length = 100};
+
+	prov_counter_add(counter, &well);
+}
+
+static void counts_an_error(struct prov_counter *counter)
+{
+	struct thole_completion badly = {.status = THOLE_ERR_PEER};
+
+	prov_counter_add(counter, &badly);
+}
+
+/* What is counted after a wait has looked, and before it is ready to be woken, would be slept over. */
+static void wait__does_not_sleep_over_what_was_just_counted(void **state)
+{
+	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_FD);
+
+	(void)state;
+	assert_int_equal(wait_while(counter, counts_one, 1), 0);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(wait_while(counter, NULL, 9), -FI_ETIMEDOUT);
+	assert_true(sleeps > 0);
+	assert_int_equal(fi_close(&counter->fid.fid), 0);
+}
+
+/* Of what has failed no more comes, so who waits for it would wait for ever. */
+static void wait__ends_with_an_error(void **state)
+{
+	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_FD);
+
+	(void)state;
+	assert_int_equal(wait_while(counter, counts_an_error, 1), -FI_EAVAIL);
+	assert_int_equal(sleeps, 0);
+	/* An error from before it does not end it. */
+	assert_int_equal(wait_while(counter, counts_one, 1), 0);
+	assert_int_equal(fi_close(&counter->fid.fid), 0);
+}
+
+/* However the program changes the number, who sleeps until it changes hears of it. */
+static void change__by_the_program_wakes(void **state)
+{
+	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_FD);
+	int (*const calls[])(struct fid_cntr *, uint64_t) = {counter->fid.ops->add, counter->fid.ops->set,
+							     counter->fid.ops->adderr, counter->fid.ops->seterr};
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++) {
+		fi_cntr_read(&counter->fid);
+		fi_cntr_readerr(&counter->fid);
+		assert_int_equal(prov_counter_trywait(counter), 0);
+		assert_true(counter->watch.armed);
+		assert_int_equal(calls[i](&counter->fid, 7 + i), 0);
+		assert_false(counter->watch.armed);
+	}
+	assert_int_equal(fi_close(&counter->fid.fid), 0);
+}
+
 static void close__waits_for_its_users(void **state)
 {
 	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_NONE);
@@ -111,6 +213,9 @@ int main(void)
 		cmocka_unit_test(counter__counts_bytes),
 		cmocka_unit_test(wait__ends_as_it_should),
 		cmocka_unit_test(trywait__looks_at_what_was_not_read),
+		cmocka_unit_test(wait__does_not_sleep_over_what_was_just_counted),
+		cmocka_unit_test(wait__ends_with_an_error),
+		cmocka_unit_test(change__by_the_program_wakes),
 		cmocka_unit_test(close__waits_for_its_users),
 	};
 

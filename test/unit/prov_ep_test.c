@@ -85,6 +85,7 @@ static void bind__all_or_nothing(void **state)
 static void option__multi_min_is_bytes(void **state)
 {
 	size_t value = 0, length = sizeof value;
+	uint64_t told = 0;
 
 	(void)state;
 	assert_int_equal(
@@ -98,6 +99,8 @@ static void option__multi_min_is_bytes(void **state)
 	assert_int_equal(
 		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &length), 0);
 	assert_int_equal(value, 2000);
+	assert_int_equal(thole_option_number(prov_endpoint_of(ep)->thole, "multi_min", &told), 0);
+	assert_int_equal(told, 2000); /* who does it knows */
 	length = sizeof value - 1;
 	assert_int_equal(
 		fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &length),

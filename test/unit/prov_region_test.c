@@ -47,6 +47,27 @@ static void region__is_on_all_endpoints(void **state)
 	assert_int_equal(fi_close(&second->fid), 0);
 }
 
+/* A right to read is none to write, nor the other way round. */
+static void region__may_be_used_as_it_was_registered_for(void **state)
+{
+	static const struct {
+		uint64_t access;
+		unsigned thole;
+	} rows[] = {{FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0},
+		    {FI_REMOTE_READ, THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC},
+		    {FI_REMOTE_WRITE, THOLE_ACCESS_PUT | THOLE_ACCESS_ATOMIC},
+		    {FI_REMOTE_READ | FI_REMOTE_WRITE, THOLE_ACCESS_GET | THOLE_ACCESS_PUT | THOLE_ACCESS_ATOMIC}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct fid_mr *mr;
+
+		assert_int_equal(reg(rows[i].access, 1, &mr), 0);
+		assert_int_equal(container_of(mr, struct prov_region, fid)->access, rows[i].thole);
+		assert_int_equal(fi_close(&mr->fid), 0);
+	}
+}
+
 static void key__is_taken_once(void **state)
 {
 	struct fid_mr *one, *local, *another;
@@ -153,6 +174,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(region__is_on_all_endpoints, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(region__may_be_used_as_it_was_registered_for, objects_setup,
+						objects_teardown),
 		cmocka_unit_test_setup_teardown(key__is_taken_once, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(counter__needs_notices, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(counter__forgets_endpoints, objects_setup, objects_teardown),

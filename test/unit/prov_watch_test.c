@@ -5,8 +5,19 @@
 #include <poll.h>
 #include <string.h>
 
+#include "descriptors.h"
 #include "prov_endpoint.h"
 #include "prov_watch.h"
+
+static bool pending; /* something is to be handled, so nobody may sleep */
+
+int __real_thole_arm(struct thole_endpoint *endpoint);
+int __wrap_thole_arm(struct thole_endpoint *endpoint);
+
+int __wrap_thole_arm(struct thole_endpoint *endpoint)
+{
+	return pending ? THOLE_ERR_AGAIN : __real_thole_arm(endpoint);
+}
 
 static struct fid_ep *ep;
 static struct thole_endpoint *thole;
@@ -120,6 +131,53 @@ static void message__of_an_endpoint_that_is_forgotten(void **state)
 	assert_false(readable());
 }
 
+static void send_to_itself(void)
+{
+	struct thole_address address;
+	uint32_t peer;
+
+	thole_endpoint_address(thole, &address);
+	assert_int_equal(thole_peer(thole, &address, &peer), 0);
+	assert_int_equal(thole_send(thole, peer, NULL, 0, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+}
+
+/* Endpoints may be bound after the descriptor was asked for. */
+static void message__to_an_endpoint_that_came_later_wakes(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	send_to_itself();
+	assert_true(readable());
+}
+
+/* Whoever went to sleep on it would have to be woken by the next one. */
+static void message__that_waits_is_not_slept_over(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	pending = true;
+	assert_int_equal(prov_watch_arm(&watch), -FI_EAGAIN);
+	pending = false;
+	assert_int_equal(prov_watch_arm(&watch), 0);
+}
+
+static void close__leaves_no_descriptor(void **state)
+{
+	int before = descriptors_open();
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_slice(&watch), 0);
+	assert_int_equal(descriptors_open(), before + 3);
+	prov_watch_close(&watch);
+	assert_int_equal(descriptors_open(), before);
+	memset(&watch, 0, sizeof watch);
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0); /* for teardown */
+}
+
 static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
 {
 	enum fi_wait_obj wait_obj = FI_WAIT_NONE;
@@ -145,6 +203,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(slice__is_over_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__of_an_endpoint_that_is_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(message__to_an_endpoint_that_came_later_wakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(message__that_waits_is_not_slept_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(close__leaves_no_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
 						setup, teardown),
 	};

@@ -503,11 +503,64 @@ static void multi_case(bool posted_first, uint32_t length, int count, bool large
 			assert_int_equal(i, count - 1);
 	}
 	assert_int_equal(ends, 1);
+	assert_int_equal(pair.b->multi_posted, 0); /* or who waits would not be looked after any more */
 	thole_endpoint_close(pair.a);
 	thole_endpoint_close(pair.b);
 	for (int i = 0; i < count; i++)
 		free(bytes[i]);
 	free(buffer);
+}
+
+/* A row of pieces that is longer than what is left of their message, by its last one or by more: what fits is taken,
+ * and nothing is written behind it. */
+static void pieces__of_a_row_that_is_too_long(void **state)
+{
+	enum { PIECE = 16, TOTAL = 4 * PIECE };
+	static const struct {
+		uint32_t count, last, bad;
+	} rows[] = {{3, PIECE, 0}, {3, PIECE + 1, 1}, {4, PIECE, 1}, {4, 1, 1}, {5, 1, 2}, {3, 0, 1}};
+	const struct record head = {.kind = RECORD_EAGER, .flags = RECORD_MORE, .length = RECORD_EXTERNAL,
+				    .arg = {TOTAL}};
+	char bytes[8 * PIECE];
+
+	(void)state;
+	memset(bytes, 'x', sizeof(bytes));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct transport_upcalls *up;
+		struct thole_completion completion;
+		struct transport_peer *peer;
+		struct pair pair;
+
+		pair_open(&pair, no_options);
+		up = pair.b->base.up;
+		peer = &endpoint_peer(pair.b, pair.b_to_a)->base;
+		up->delivered(peer, &head, bytes, PIECE);
+		up->pieces(peer, bytes, PIECE, rows[i].count, PIECE, rows[i].last);
+		assert_int_equal(pair_counter(pair.b, "bad_records"), rows[i].bad);
+		assert_true(endpoint_peer(pair.b, pair.b_to_a)->stream.left <= TOTAL);
+		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 1);
+		assert_int_equal(completion.message_length, TOTAL);
+		pair_close(&pair);
+	}
+}
+
+/* As many wait as the option says. */
+static void send__waits_as_many_as_are_allowed(void **state)
+{
+	static const char *const options[] = {"sends_max=100", NULL};
+	const struct peer *peer;
+	struct pair pair;
+	int error = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	peer = endpoint_peer(pair.a, pair.a_to_b);
+	for (int i = 0; i < 100000 && !error; i++)
+		error = thole_send(pair.a, pair.a_to_b, NULL, 0, 0, 0, THOLE_QUIET, NULL, NULL);
+	assert_int_equal(error, THOLE_ERR_AGAIN);
+	assert_non_null(strstr(thole_detail(), "sends_max"));
+	assert_int_equal(peer->backlog_count, 100);
+	pair_close(&pair);
 }
 
 static void multi__takes_messages_until_full(void **state)
@@ -1517,6 +1570,39 @@ static void open_acquainted(struct pair *pair, const char *const *options)
 	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
 }
 
+/* What one side owes the other while a message of its own is half out waits until that is out: a record between two of
+ * its pieces would be its end. */
+static void pieces__nothing_owed_comes_between_them(void **state)
+{
+	static const char *const options[] = {"bulk_ring=64k", "eager_max=1m", NULL};
+	enum { LENGTH = 700000 };
+	char *from = pair_filled(1, LENGTH), *to = calloc(1, LENGTH), byte = 7, got = 0;
+	struct thole_request *send, *receive, *owed, *asked;
+	struct pair pair;
+
+	(void)state;
+	open_acquainted(&pair, options);
+	assert_int_equal(thole_recv(pair.a, THOLE_ANY, &got, 1, 5, ~UINT64_C(0), 0, NULL, &owed), 0);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, owed, NULL), 0); /* both ways are open */
+	assert_int_equal(thole_recv(pair.a, THOLE_ANY, &got, 1, 5, ~UINT64_C(0), 0, NULL, &owed), 0);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, to, LENGTH, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, 0, NULL, &send), 0);
+	assert_true(send->head_sent && send->state == REQUEST_BACKLOG);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 5, 0, THOLE_SYNC, NULL, &asked), 0);
+	for (int i = 0; i < 100; i++)
+		thole_progress(pair.b); /* there is room again, as a hears with the message that it owes an answer to */
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, owed, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, asked, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	pair_check(1, to, LENGTH);
+	assert_int_equal(pair_counter(pair.b, "bad_records"), 0);
+	free(from);
+	free(to);
+	pair_close(&pair);
+}
+
 /* A message of a to b as an RTS, which has arrived. */
 static struct thole_request *ask(struct pair *pair, const void *bytes, size_t length, uint64_t tag, unsigned flags)
 {
@@ -1880,6 +1966,8 @@ static void unexpected__senders_send_rts_only_under_backpressure(void **state)
 		pair_check((uint64_t)i, to, LENGTH);
 		assert_int_equal(pair_finish(&pair, pair.a, sends[i], NULL), 0);
 		free(bytes[i]);
+		/* Half is enough. */
+		assert_int_equal(pair.b->base.backpressure, pair_counter(pair.b, "unexpected_bytes") >= 65536 / 2);
 	}
 	assert_int_equal(pair_counter(pair.b, "unexpected_bytes"), 0);
 	/* Free again: the first send learns it, the next ones use it. */
@@ -1963,6 +2051,29 @@ static void unexpected__no_memory_ends_the_peer_for_good(void **state)
 	pair_close(&pair);
 }
 
+/* An offer needs memory, too, to be remembered: its sender would wait for ever. */
+static void unexpected__no_memory_for_an_offer_ends_the_peer(void **state)
+{
+	enum { LENGTH = 300000 };
+	struct pair pair;
+	char *from = pair_filled(0, LENGTH), byte = 1;
+	struct thole_request *send, *receive;
+
+	(void)state;
+	pair_open(&pair, no_options);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, NULL, 0, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 1, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 2, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair.b->unexpected.capacity, 0);
+	pair.b->unexpected.bound = 0;
+	thole_progress(pair.b);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 1, 0, 0, NULL, NULL), THOLE_ERR_MEMORY);
+	assert_true(pair_finish(&pair, pair.a, send, NULL) < 0);
+	free(from);
+	pair_close(&pair);
+}
+
 static void recv__arguments_out_of_range(void **state)
 {
 	static struct iovec segments[THOLE_SEGMENTS_MAX + 1];
@@ -2036,6 +2147,9 @@ int main(void)
 		cmocka_unit_test(eager__of_a_length_that_cannot_be),
 		cmocka_unit_test(records__of_a_peer_that_is_gone),
 		cmocka_unit_test(pieces__are_disturbed),
+		cmocka_unit_test(pieces__of_a_row_that_is_too_long),
+		cmocka_unit_test(pieces__nothing_owed_comes_between_them),
+		cmocka_unit_test(send__waits_as_many_as_are_allowed),
 		cmocka_unit_test(multi__takes_messages_until_full),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
 		cmocka_unit_test(send__at_once_or_by_a_completion),
@@ -2075,6 +2189,7 @@ int main(void)
 		cmocka_unit_test(unexpected__senders_send_rts_only_under_backpressure),
 		cmocka_unit_test(unexpected__screened_messages_are_within_the_bound),
 		cmocka_unit_test(unexpected__no_memory_ends_the_peer_for_good),
+		cmocka_unit_test(unexpected__no_memory_for_an_offer_ends_the_peer),
 		cmocka_unit_test(recv__arguments_out_of_range),
 		cmocka_unit_test(vector__longer_than_the_address_space),
 	};

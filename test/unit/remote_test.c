@@ -486,6 +486,34 @@ static void get__is_answered_with_another_length(void **state)
 }
 
 /* Whatever was under way ends with the peer. */
+/* Each answer ends what it answers: a get is not over with the word that a message was taken, nor a message with an
+ * answer to a get. */
+static void answer__of_another_kind_ends_nothing(void **state)
+{
+	static uint8_t bytes[16], large[REGION];
+	struct iovec segment = {bytes, sizeof(bytes)};
+	struct transport_peer *peer;
+	struct thole_request *request;
+	struct record record;
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_GET);
+	peer = &endpoint_peer(target.pair.a, target.pair.a_to_b)->base;
+	assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &request), 0);
+	record = (struct record){.kind = RECORD_FINISH, .tag = request_id(request)};
+	target.pair.a->base.up->delivered(peer, &record, NULL, 0);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 1);
+	assert_int_equal(thole_test(target.pair.a, request, NULL), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+
+	assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, large, REGION, 1, 0, 0, NULL, &request), 0);
+	record = (struct record){.kind = RECORD_REPLY, .tag = request_id(request)};
+	target.pair.a->base.up->delivered(peer, &record, NULL, 0);
+	assert_int_equal(pair_counter(target.pair.a, "bad_records"), 2);
+	assert_int_equal(thole_test(target.pair.a, request, NULL), 0);
+	target_close();
+}
+
 static void gone__pending_operations_end(void **state)
 {
 	static uint8_t bytes[REGION];
@@ -541,6 +569,7 @@ int main(void)
 		cmocka_unit_test(put_get__refused_has_no_length),
 		cmocka_unit_test(atomic__of_operands_that_cannot_be),
 		cmocka_unit_test(get__is_answered_with_another_length),
+		cmocka_unit_test(answer__of_another_kind_ends_nothing),
 		cmocka_unit_test(gone__pending_operations_end),
 	};
 
