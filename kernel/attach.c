@@ -56,9 +56,46 @@ struct view {
 	bool write;
 };
 
-static struct vfsmount *mount;
+static struct vfsmount *mount; /* there as long as there are offers, */
+static int mounted;            /* of which each counts */
 static DEFINE_XARRAY_ALLOC1(offers);
 static DEFINE_MUTEX(offers_lock);
+
+/* ---- Inodes of offers ------------------------------------------------------------------------ */
+
+static int attach_context(struct fs_context *context)
+{
+	return init_pseudo(context, ATTACH_MAGIC) ? 0 : -ENOMEM;
+}
+
+/* A file of it gives its reference to this module back before the one to the file system, which keeps the module by
+ * itself for so long. So it is there only while it is needed. */
+static struct file_system_type attach_inodes = {
+	.owner = THIS_MODULE,
+	.name = "thole",
+	.init_fs_context = attach_context,
+	.kill_sb = kill_anon_super,
+};
+
+/* Or NULL. */
+static struct inode *inode_new(void)
+{
+	struct inode *inode;
+
+	if (simple_pin_fs(&attach_inodes, &mount, &mounted))
+		return NULL;
+	inode = alloc_anon_inode(mount->mnt_sb);
+	if (!IS_ERR(inode))
+		return inode;
+	simple_release_fs(&mount, &mounted);
+	return NULL;
+}
+
+static void inode_put(struct inode *inode)
+{
+	iput(inode);
+	simple_release_fs(&mount, &mounted);
+}
 
 /* ---- Offers ---------------------------------------------------------------------------------- */
 
@@ -67,7 +104,7 @@ static void offer_free(struct kref *references)
 	struct offer *offer = container_of(references, struct offer, references);
 
 	if (offer->inode)
-		iput(offer->inode);
+		inode_put(offer->inode);
 	mmdrop(offer->mm);
 	kvfree(offer->mapped);
 	kfree(offer);
@@ -136,9 +173,7 @@ static struct offer *offer_new(const struct pages *pages)
 	offer->uid = current_euid();
 	get_random_bytes(offer->key, sizeof(offer->key));
 	offer->mapped = kvcalloc(BITS_TO_LONGS(offer->pages), sizeof(*offer->mapped), GFP_KERNEL_ACCOUNT);
-	offer->inode = alloc_anon_inode(mount->mnt_sb);
-	if (IS_ERR(offer->inode))
-		offer->inode = NULL;
+	offer->inode = inode_new();
 	if (offer->mapped && offer->inode)
 		return offer;
 	offer_put(offer);
@@ -533,30 +568,4 @@ struct file *attach_view(struct thole_driver_attach *attach)
 	attach->length = offer->length;
 	attach->offset = PAGE_SIZE + offer->within;
 	return file;
-}
-
-/* ---- Beginning and end ------------------------------------------------------------------------ */
-
-static int attach_context(struct fs_context *context)
-{
-	return init_pseudo(context, ATTACH_MAGIC) ? 0 : -ENOMEM;
-}
-
-/* Without an owner, or this mount would keep the module. */
-static struct file_system_type attach_inodes = {
-	.name = "thole",
-	.init_fs_context = attach_context,
-	.kill_sb = kill_anon_super,
-};
-
-int attach_start(void)
-{
-	mount = kern_mount(&attach_inodes);
-	return PTR_ERR_OR_ZERO(mount);
-}
-
-void attach_stop(void)
-{
-	WARN_ON(!xa_empty(&offers));
-	kern_unmount(mount);
 }

@@ -33,7 +33,4 @@ int attach_withdraw(struct pages *pages);
 /* Make a view. Returns its file, which is not installed as a descriptor yet. */
 struct file *attach_view(struct thole_driver_attach *attach);
 
-int attach_start(void);
-void attach_stop(void);
-
 #endif

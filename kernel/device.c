@@ -486,7 +486,6 @@ static const struct {
 } parts[] = {
 	{pages_start, pages_stop},
 	{pressure_start, pressure_stop},
-	{attach_start, attach_stop},
 	{ether_start, ether_stop},
 	{mover_start, mover_stop},
 };

@@ -2,6 +2,7 @@
 #include "mover.h"
 
 #include <linux/cred.h>
+#include <linux/filter.h>
 #include <linux/ipv6.h>
 #include <linux/net.h>
 #include <linux/nospec.h>
@@ -80,20 +81,30 @@ static void mover_pulls(struct mover *mover, struct sk_buff *skb)
 	mover_serve_some(mover);
 }
 
-/* In softirq, for each packet of a socket of ours. 1: it goes on to the socket. */
+/* In softirq, for each packet of a socket of ours. 1: it goes on to the socket. What the socket may not have, by
+ * filters of its own, of its control group or of a security module, goes on, too: it is dropped there. */
 static int mover_arrived(struct sock *sk, struct sk_buff *skb)
 {
 	struct mover_socket *socket = rcu_dereference_sk_user_data(sk);
+	bool records = socket && socket->channel == CHANNEL_RECORDS;
 
 	mover_whole_unmark(skb);
 	if (!socket)
 		return 1;
-	if (socket->channel == CHANNEL_RECORDS) {
-		if (READ_ONCE(socket->mover->windows) && mover_has_pull(skb))
-			mover_pulls(socket->mover, skb);
+	if (records ? !READ_ONCE(socket->mover->windows) || !mover_has_pull(skb) :
+		      !atomic_read(&socket->mover->fetches))
+		return 1;
+	if (sk_filter(sk, skb))
+		return 1;
+	if (skb->len < sizeof(struct udphdr)) { /* what the program's own filter has left: udp.c counts on more */
+		kfree_skb(skb);
+		return 0;
+	}
+	if (records) {
+		mover_pulls(socket->mover, skb);
 		return 1;
 	}
-	if (!atomic_read(&socket->mover->fetches) || mover_fetch_arrived(socket->mover, skb))
+	if (mover_fetch_arrived(socket->mover, skb))
 		return 1;
 	consume_skb(skb);
 	return 0;

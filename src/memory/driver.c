@@ -35,23 +35,44 @@ static int open_failed(void)
 	}
 }
 
-/* Show the page, if it is what this library reads. */
-static int page_map(struct driver *driver)
+static int page_failed(void)
 {
-	void *page = mmap(NULL, sizeof(*driver->shared), PROT_READ, MAP_SHARED, driver->fd, 0);
+	return error_set(THOLE_ERR_SYSTEM, "the page of %s cannot be mapped: %m", device);
+}
+
+/* Whether it is what this library reads. Looked at before the rest is mapped, of which a driver of another version may
+ * have less. */
+static int version_check(int fd)
+{
+	const struct thole_driver_shared *page;
 	uint32_t version;
 
+	page = mmap(NULL, sizeof(page->version), PROT_READ, MAP_SHARED, fd, THOLE_DRIVER_AT_SHARED);
 	if (page == MAP_FAILED)
-		return error_set(THOLE_ERR_SYSTEM, "the page of %s cannot be mapped: %m", device);
-	(void)madvise(page, sizeof(*driver->shared), MADV_DONTFORK); /* else a child keeps the regions alive */
-	driver->shared = page;
-	version = driver->shared->version;
+		return page_failed();
+	version = page->version;
+	munmap((void *)(uintptr_t)page, sizeof(page->version));
 	if (version == THOLE_DRIVER_VERSION)
 		return 0;
 	return error_set(THOLE_ERR_UNSUPPORTED,
 			 "%s is of version %u, and this library needs version %d: `thole driver install` installs its "
 			 "own",
 			 device, version, THOLE_DRIVER_VERSION);
+}
+
+static int page_map(struct driver *driver)
+{
+	int error = version_check(driver->fd);
+	void *page;
+
+	if (error)
+		return error;
+	page = mmap(NULL, sizeof(*driver->shared), PROT_READ, MAP_SHARED, driver->fd, THOLE_DRIVER_AT_SHARED);
+	if (page == MAP_FAILED)
+		return page_failed();
+	(void)madvise(page, sizeof(*driver->shared), MADV_DONTFORK); /* else a child keeps the regions alive */
+	driver->shared = page;
+	return 0;
 }
 
 int driver_open(struct driver *driver)

@@ -2859,6 +2859,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a driver's page is mapped whole before its version is known",
+        DRIVER,
+        "sizeof(page->version), PROT_READ,",
+        "sizeof(*page), PROT_READ,",
+    ),
+    Fault(
         "a window that is withdrawn is not ended in the driver",
         MOVER_DRIVER,
         "driver_end(mover, connection, window, false);",

@@ -12,6 +12,7 @@
  */
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -834,6 +835,59 @@ static void case_sockets(struct side *side)
 	say(side);
 }
 
+/* A filter of a socket's own, which leaves so many bytes of each packet. */
+static void filter(int fd, unsigned bytes)
+{
+	struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, bytes);
+	struct sock_fprog program = {.len = 1, .filter = &code};
+
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0);
+}
+
+static void filter_no_more(int fd)
+{
+	int unused = 0;
+
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) == 0);
+}
+
+/* What filters keep from a socket has no effect: neither PULLs nor DATA; nor has what they cut off. */
+static void case_filtered(struct side *side)
+{
+	static const unsigned cuts[] = {0, 1, 8, 20};
+	struct thole_driver_event event;
+
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 3);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		filter(side->sockets[CHANNEL_RECORDS], 0);
+		say(side);
+		hear(side);
+		CHECK(side->driver.shared->sent == 0);
+		filter_no_more(side->sockets[CHANNEL_RECORDS]);
+		say(side);
+		hear(side);
+		CHECK(side->driver.shared->sent != 0);
+	} else {
+		filter(side->sockets[CHANNEL_BULK], 0);
+		memset(side->memory, 0, LENGTH);
+		hear(side);
+		CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0);
+		CHECK(!next_event(side, &event, SOON_MS) && side->driver.shared->asked != 0);
+		say(side);
+		hear(side);
+		for (unsigned i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+			filter(side->sockets[CHANNEL_BULK], cuts[i]);
+			CHECK(!next_event(side, &event, 10 * SOON_MS) && side->driver.shared->received == 0);
+		}
+		filter_no_more(side->sockets[CHANNEL_BULK]);
+		CHECK(fetched(side) == 0);
+		check(side, 0, 3, 0, LENGTH);
+		say(side);
+	}
+}
+
 /* Nobody has the port any more: the program hears of it, whether it or the driver sends. */
 static void case_icmp(struct side *side)
 {
@@ -1352,11 +1406,11 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_cut, case_down, case_gone, case_vanish,
 	case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed, case_refused, case_steered,
-	case_cost, case_cost_udp,
+	case_filtered, case_cost, case_cost_udp,
 };
 static const char *const names[] = {"both", "epochs", "plain_serve", "plain_fetch", "cut",   "down",
 				    "gone", "vanish", "lost",        "killed",      "sockets", "icmp",
-				    "hostile", "mixed", "refused",   "steered",     "cost",  "cost_udp"};
+				    "hostile", "mixed", "refused",   "steered",     "filtered", "cost",  "cost_udp"};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 
