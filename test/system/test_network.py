@@ -318,7 +318,11 @@ def suite_passes(
 ) -> None:
     # Opening a file of all ranks never ends with Open MPI between these hosts, over tcp neither.
     select = ["-e", "test_io"] if FULL else ["-i", SELECTION]
-    command = ["env", f"PYTHONPATH={suite}", mpi.python, HERE / "mpi4py_suite.py", suite, folder, *select]
+    # Scripts that a rank writes for those that it spawns are read on the other hosts, too.
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    shared = ["env", f"PYTHONPATH={suite}", f"TMPDIR={scripts}"]
+    command = [*shared, mpi.python, HERE / "mpi4py_suite.py", suite, folder, *select]
     done = launch(
         mpi,
         ranks,
