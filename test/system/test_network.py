@@ -328,9 +328,12 @@ def suite_passes(
         ranks,
         *command,
         timeout=3600 if FULL else 1500,
+        # A host has a slot for each rank; Open MPI's launcher starts no more there unless it is told so.
+        env={"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"},
         cwd=suite.parent,
         hosts=hosts,
-        options=options(link, ranks),
+        # On a busy machine some of these tests compute for longer than a raw link, which cannot ask, waits else.
+        options={**options(link, ranks), "peer_timeout": "60s"},
     )
     results = results_in(folder, ranks)
     unexpected = {
