@@ -318,15 +318,22 @@ def suite_passes(
 ) -> None:
     # Opening a file of all ranks never ends with Open MPI between these hosts, over tcp neither.
     select = ["-e", "test_io"] if FULL else ["-i", SELECTION]
-    command = ["env", f"PYTHONPATH={suite}", mpi.python, HERE / "mpi4py_suite.py", suite, folder, *select]
+    # Scripts that a rank writes for those that it spawns are read on the other hosts, too.
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    shared = ["env", f"PYTHONPATH={suite}", f"TMPDIR={scripts}"]
+    command = [*shared, mpi.python, HERE / "mpi4py_suite.py", suite, folder, *select]
     done = launch(
         mpi,
         ranks,
         *command,
         timeout=3600 if FULL else 1500,
+        # A host has a slot for each rank; Open MPI's launcher starts no more there unless it is told so.
+        env={"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"},
         cwd=suite.parent,
         hosts=hosts,
-        options=options(link, ranks),
+        # On a busy machine some of these tests compute for longer than a raw link, which cannot ask, waits else.
+        options={**options(link, ranks), "peer_timeout": "60s"},
     )
     results = results_in(folder, ranks)
     unexpected = {
