@@ -31,6 +31,7 @@ enum ucx_request_flags {
 	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
 	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
+	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
 };
 
 struct ucx_request {
@@ -72,9 +73,7 @@ struct ucp_worker {
 	uint64_t flush_count;           /* begun so far */
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */
-	struct list_node endpoints;     /* in the order in which they are looked at */
-	size_t watched;                 /* of these, whose program is still to hear when the peer goes */
-	uint32_t looks;                 /* calls that might have looked at one */
+	struct list_node endpoints;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
 };
@@ -86,7 +85,7 @@ struct ucp_ep {
 	bool closed;                  /* by the program: it goes with its last send, */
 	bool telling;                 /* and not while its error handler is called, or waits for that */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
-	struct ucx_request *failure;  /* by this request; NULL: nothing, or it was called */
+	struct ucx_request *watch;    /* which ends this receive; NULL: nothing, or it has */
 	uint64_t sends;               /* under way, */
 	uint64_t unasked;             /* and of these, those that need no receive */
 	struct list_node node;        /* of the worker's */

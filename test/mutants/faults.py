@@ -3452,14 +3452,38 @@ FAULTS = [
     Fault(
         "UCX's program hears of a peer that has gone only when it sends",
         "ucx/ucx_endpoint.c",
-        'strcmp(info.state, "gone") == 0)',
-        "false)",
+        "error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);",
+        "error = 0;",
+    ),
+    Fault(
+        "UCX's program hears of a peer that was never there only when it sends",
+        "ucx/ucx_endpoint.c",
+        "\t\tucx_endpoint_connect(endpoint, address);\n",
+        "",
+    ),
+    Fault(
+        "UCX's program does not hear of a peer that a send cannot reach",
+        "ucx/ucx_tag.c",
+        "\t\t\tucx_endpoint_refused(endpoint, status);\n",
+        "\t\t\t;\n",
+    ),
+    Fault(
+        "a send that fails in its call leaves UCX's program's request under way",
+        "ucx/ucx_tag.c",
+        "\tstore_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */\n",
+        "",
+    ),
+    Fault(
+        "a receive with UCX's program's request that did not begin says nothing of it",
+        "ucx/ucx_tag.c",
+        "!(ucx_request_of(request)->flags & UCX_STARTING) ? UCS_OK",
+        "true ? UCS_OK",
     ),
     Fault(
         "UCX's program hears of its sends before it hears that the peer has gone",
-        "ucx/ucx_worker.c",
-        "\tucx_endpoint_failed(request->endpoint, request->status);\n",
-        "",
+        "ucx/ucx_endpoint.c",
+        "\tucx_request_end_first(request);\n",
+        "\tucx_request_end(request);\n",
     ),
     Fault(
         "an error handler is called of an endpoint of another mode",

@@ -7,11 +7,14 @@
  * leaves out what is ours alone), which is how it was checked itself.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -815,6 +818,122 @@ static void test_failure_untold(void)
 	}
 }
 
+/* Nor does something have to be sent before: the program hears of a peer that was never sent to, and (where it may have
+ * an endpoint to it at all, which UCX's own refuses) of one that was gone before, unheard of or known to be. */
+static void test_failure_of_the_idle(void)
+{
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucp_worker_h worker = NULL;
+	ucp_address_t *address = NULL;
+	size_t length;
+	ucp_ep_h endpoint;
+
+	for (int before = 0; before < (ours ? 3 : 1); before++) {
+		if (before < 2) {
+			free(address);
+			CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+			CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+		}
+		if (before == 1)
+			ucp_worker_destroy(worker);
+		memset(&failure, 0, sizeof failure);
+		peer.address = address;
+		CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+		if (before == 0)
+			ucp_worker_destroy(worker);
+		for (int i = 0; failure.calls == 0; i++) {
+			CHECK(i < PATIENCE);
+			progress();
+		}
+		CHECK(failure.endpoint == endpoint);
+		close_now(endpoint);
+		settle();
+		CHECK(failure.calls == 1);
+	}
+	free(address);
+}
+
+/* A process that tells its address, receives one message, and then makes progress until it is killed. */
+static void victim(int told)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_address_t *address;
+	size_t length;
+	int in;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CHECK(ucp_init(&params, NULL, &context) == UCS_OK);
+	CHECK(ucp_worker_create(context, &single, &workers[0]) == UCS_OK);
+	CHECK(ucp_worker_get_address(workers[0], &address, &length) == UCS_OK);
+	CHECK(write(told, &length, sizeof length) == sizeof length);
+	CHECK(write(told, address, length) == (ssize_t)length);
+	ucp_tag_recv_nbx(workers[0], &in, sizeof in, 50, FULL, &none);
+	for (;;)
+		ucp_worker_progress(workers[0]);
+}
+
+/* The same of a peer on another host whose process is killed: somebody asks after it, though nothing is under way. Here
+ * they are two processes of one host that the network joins. It forks, so it comes first. */
+static void test_failure_over_network(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	unsigned char address[1024];
+	int out = 1, told[2];
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+	size_t length;
+	pid_t child;
+
+	setenv("THOLE_SHM", "off", 1);
+	setenv("THOLE_NETWORK", "on", 1);
+	setenv("THOLE_INTERFACE", "lo", 1);
+	setenv("THOLE_JOB_KEY", "4711", 1);
+	CHECK(pipe(told) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		victim(told[1]);
+	CHECK(read(told[0], &length, sizeof length) == sizeof length && length <= sizeof address);
+	CHECK(read(told[0], address, length) == (ssize_t)length);
+	CHECK(ucp_init(&params, NULL, &context) == UCS_OK);
+	CHECK(ucp_worker_create(context, &single, &workers[0]) == UCS_OK);
+	peer.address = (const ucp_address_t *)(const void *)address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	send = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 50, &none);
+	while (UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_INPROGRESS)
+		ucp_worker_progress(workers[0]);
+	CHECK(UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_OK);
+	ucp_request_free(send);
+	for (int i = 0; i < 10000; i++)
+		ucp_worker_progress(workers[0]);
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	for (int i = 0; failure.calls == 0; i++) {
+		CHECK(i < PATIENCE);
+		ucp_worker_progress(workers[0]);
+	}
+	CHECK(failure.endpoint == endpoint);
+	ucp_ep_close_nbx(endpoint, &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+							  .flags = UCP_EP_CLOSE_FLAG_FORCE});
+	ucp_worker_destroy(workers[0]);
+	ucp_cleanup(context);
+	close(told[0]);
+	close(told[1]);
+	unsetenv("THOLE_SHM");
+	unsetenv("THOLE_NETWORK");
+	unsetenv("THOLE_INTERFACE");
+	unsetenv("THOLE_JOB_KEY");
+}
+
 /* ---- Datatypes ------------------------------------------------------------------------------------------- */
 
 /* Every second byte of a buffer. */
@@ -1064,6 +1183,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_flush_beside();
 	test_flush_of_many();
 	test_failure();
+	test_failure_of_the_idle();
 	if (ours)
 		test_failure_untold(); /* there UCX's own waits for ever */
 	test_generic();
@@ -1077,6 +1197,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 int main(int count, char **words)
 {
 	ours = count < 2 || strcmp(words[1], "foreign");
+	test_failure_over_network();
 	test_all(UCS_THREAD_MODE_MULTI);
 	test_all(UCS_THREAD_MODE_SERIALIZED);
 	test_all(UCS_THREAD_MODE_SINGLE);
