@@ -33,6 +33,7 @@ static void ucx_endpoint_tell(void *shown, ucs_status_t status, void *user_data)
 static void ucx_endpoint_fail(struct ucp_ep *endpoint, struct ucx_request *request, ucs_status_t status)
 {
 	endpoint->telling = true;
+	endpoint->failed = status;
 	*request = (struct ucx_request){
 		.flags = UCX_OURS | UCX_FREED | UCX_CALLBACK,
 		.status = status,
@@ -150,6 +151,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	if (!endpoint)
 		return UCS_ERR_NO_MEMORY;
 	charge_enter(&worker->charge);
+	list_init(&endpoint->sends);
 	endpoint->worker = worker;
 	endpoint->thole = worker->thole;
 	error = thole_peer(worker->thole, &address, &endpoint->peer);
@@ -175,7 +177,7 @@ void ucx_endpoint_free(struct ucp_ep *endpoint)
 
 void ucx_endpoint_leave(struct ucp_ep *endpoint)
 {
-	if (endpoint->closed && !endpoint->sends && !endpoint->telling)
+	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling)
 		ucx_endpoint_free(endpoint);
 }
 
@@ -201,6 +203,15 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 
 /* ---- Closing endpoints ----------------------------------------------------------------------------- */
 
+/* Take back what has not left. Its end is told from progress: who closes may be in a callback. With the lock. */
+static void ucx_endpoint_cancel(struct ucp_ep *endpoint)
+{
+	for (struct list_node *node = list_first(&endpoint->sends), *next; node; node = next) {
+		next = list_next(&endpoint->sends, node);
+		thole_cancel_context(endpoint->thole, container_of(node, struct ucx_request, node));
+	}
+}
+
 static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_request_param_t *param, bool wait)
 {
 	struct ucp_worker *worker = endpoint->worker;
@@ -210,6 +221,8 @@ static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_re
 	ucx_endpoint_unwatch(endpoint);
 	if (wait)
 		result = ucx_flush_begin(worker, endpoint, param, 0);
+	else
+		ucx_endpoint_cancel(endpoint);
 	endpoint->closed = true;
 	ucx_endpoint_leave(endpoint);
 	charge_leave(&worker->charge);

@@ -46,12 +46,14 @@ struct ucx_request {
 	} callback;
 	void *user_data;
 	struct ucp_worker *worker;
-	struct ucx_request *next; /* in the worker's list of ended ones, or of flushes */
+	union {
+		struct ucx_request *next; /* in the worker's list of ended ones, or of flushes */
+		struct list_node node;    /* of a send under way: of its endpoint's */
+	};
 	struct ucp_ep *endpoint;  /* of a send; of a flush, NULL: of all */
 	uint64_t order;           /* of a send: flushes that began before it; of a flush, its number */
 	uint64_t left;            /* of a flush: sends that it waits for */
-	struct ucx_bounce bounce;
-	uint64_t padding; /* the program's part is aligned as memory of malloc's is */
+	struct ucx_bounce bounce; /* behind all, the program's part is aligned as memory of malloc's is */
 };
 
 _Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
@@ -86,8 +88,9 @@ struct ucp_ep {
 	bool telling;                 /* and not while its error handler is called, or waits for that */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
 	struct ucx_request *watch;    /* which ends this receive; NULL: nothing, or it has */
-	uint64_t sends;               /* under way, */
-	uint64_t unasked;             /* and of these, those that need no receive */
+	ucs_status_t failed;          /* what the handler was, or is to be, called with; UCS_OK: nothing */
+	struct list_node sends;       /* under way, oldest first; */
+	uint64_t unasked;             /* of these, those that need no receive */
 	struct list_node node;        /* of the worker's */
 };
 

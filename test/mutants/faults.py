@@ -3486,6 +3486,24 @@ FAULTS = [
         "\tucx_request_end(request);\n",
     ),
     Fault(
+        "a flush does not say that what it waited for is lost",
+        "ucx/ucx_flush.c",
+        "\t\t\tflush->status = request->status;\n",
+        "\t\t\t;\n",
+    ),
+    Fault(
+        "an endpoint whose peer has gone is flushed",
+        "ucx/ucx_flush.c",
+        "endpoint && endpoint->failed != UCS_OK",
+        "false",
+    ),
+    Fault(
+        "closing by force leaves under way what has not left",
+        "ucx/ucx_endpoint.c",
+        "\telse\n\t\tucx_endpoint_cancel(endpoint);\n",
+        "",
+    ),
+    Fault(
         "an error handler is called of an endpoint of another mode",
         "ucx/ucx_endpoint.c",
         "params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||",

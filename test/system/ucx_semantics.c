@@ -856,6 +856,116 @@ static void test_failure_of_the_idle(void)
 	free(address);
 }
 
+enum { PENDING_EACH = 8192, PENDING_MOST = 4000 };
+
+/* Messages until some wait for room at a peer that does not look, of which the last is returned. */
+static ucs_status_ptr_t send_beyond_room(ucp_ep_h endpoint, const ucp_request_param_t *param)
+{
+	static unsigned char out[PENDING_EACH];
+	ucs_status_ptr_t send;
+	int count = 0;
+
+	do {
+		CHECK(count++ < PENDING_MOST);
+		send = ucp_tag_send_nbx(endpoint, out, sizeof out, 52, param);
+	} while (!send);
+	for (int i = 0; i < 4; i++) {
+		CHECK(UCS_PTR_IS_PTR(send));
+		ucp_request_free(send);
+		send = ucp_tag_send_nbx(endpoint, out, sizeof out, 52, param);
+	}
+	CHECK(UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_INPROGRESS);
+	return send;
+}
+
+/* An endpoint with an error handler, whose peer has heard of it. */
+static ucp_ep_h watched(ucp_worker_h worker)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static int in, out;
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucs_status_ptr_t send, receive;
+	ucp_address_t *address;
+	ucp_ep_h endpoint;
+	size_t length;
+
+	CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+	peer.address = address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	ucp_worker_release_address(worker, address);
+	receive = ucp_tag_recv_nbx(worker, &in, sizeof in, 50, FULL, &none);
+	send = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 50, &none);
+	for (int i = 0; i < 2; i++) {
+		ucs_status_ptr_t request = i ? receive : send;
+
+		while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+			ucp_worker_progress(worker);
+			progress();
+		}
+		CHECK(!UCS_PTR_IS_PTR(request) || finish(request) == UCS_OK);
+	}
+	memset(&failure, 0, sizeof failure);
+	called = 0;
+	return endpoint;
+}
+
+/* A flush whose sends are lost says so, also where they were before it; and so does closing. A worker's does not. */
+static void test_failure_of_flush(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+
+	for (int closes = 0; closes < 2; closes++) {
+		ucp_worker_params_t single = {.field_mask = 0};
+		ucs_status_ptr_t send, flush, all;
+		ucp_worker_h worker;
+		ucp_ep_h endpoint;
+
+		CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+		endpoint = watched(worker);
+		send = send_beyond_room(endpoint, &none);
+		all = ucp_worker_flush_nbx(workers[0], &none);
+		flush = closes ? ucp_ep_close_nbx(endpoint, &none) : ucp_ep_flush_nbx(endpoint, &none);
+		CHECK(UCS_PTR_IS_PTR(flush));
+		ucp_worker_destroy(worker);
+		CHECK(finish(flush) != UCS_OK);
+		CHECK(finish(all) == UCS_OK);
+		CHECK(finish(send) != UCS_OK);
+		settle();
+		if (closes)
+			continue;
+		CHECK(failure.calls == 1);
+		CHECK(UCS_PTR_IS_ERR(ucp_ep_flush_nbx(endpoint, &none)));
+		CHECK(finish(ucp_worker_flush_nbx(workers[0], &none)) == UCS_OK);
+		CHECK(UCS_PTR_IS_ERR(ucp_ep_close_nbx(endpoint, &none)));
+	}
+}
+
+/* Closing by force ends what still waits for room, though its peer lives; nobody is called from within. */
+static void test_close_by_force(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send_data};
+	ucp_request_param_t close = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_worker_h worker;
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+
+	CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+	endpoint = watched(worker);
+	send = send_beyond_room(endpoint, &param);
+	CHECK(called == 0);
+	CHECK(finish(ucp_ep_close_nbx(endpoint, &close)) == UCS_OK);
+	CHECK(called == 0 || !ours);
+	CHECK(finish(send) == UCS_ERR_CANCELED);
+	CHECK(called >= 1 && called_status == UCS_ERR_CANCELED);
+	settle();
+	CHECK(failure.calls == 0);
+	ucp_worker_destroy(worker);
+	settle();
+}
+
 /* A process that tells its address, receives one message, and then makes progress until it is killed. */
 static void victim(int told)
 {
@@ -1184,8 +1294,11 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_flush_of_many();
 	test_failure();
 	test_failure_of_the_idle();
-	if (ours)
-		test_failure_untold(); /* there UCX's own waits for ever */
+	if (ours) {
+		test_failure_of_flush(); /* in one process these two are the end of UCX 1.13; */
+		test_close_by_force();
+		test_failure_untold(); /* here it waits for ever */
+	}
 	test_generic();
 	test_scattered();
 	test_scattered_widely();
