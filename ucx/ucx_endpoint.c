@@ -3,17 +3,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ucx_error.h"
 #include "ucx_flush.h"
 #include "ucx_request.h"
 
-enum { LOOK_CALLS = 256 }; /* that find nothing, from one look at a peer to the next */
-
 /* ---- Peers that go ---------------------------------------------------------------------------------- */
 
-/* The callback of the request `failure`: not with the lock. */
+/* The callback of what calls for a failure: not with the lock. */
 static void ucx_endpoint_tell(void *shown, ucs_status_t status, void *user_data)
 {
 	struct ucp_ep *endpoint = user_data;
@@ -32,39 +29,19 @@ static void ucx_endpoint_tell(void *shown, ucs_status_t status, void *user_data)
 	charge_leave(charge);
 }
 
-/* With the lock. False: there is no memory. */
-static bool ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *params)
+/* The program is to be called, by this request of the pool. With the lock. */
+static void ucx_endpoint_fail(struct ucp_ep *endpoint, struct ucx_request *request, ucs_status_t status)
 {
-	struct ucp_worker *worker = endpoint->worker;
-
-	if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ||
-	    params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||
-	    !(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) || !params->err_handler.cb)
-		return true;
-	endpoint->failure = ucx_request_get(worker);
-	if (!endpoint->failure)
-		return false;
-	endpoint->handler = params->err_handler;
-	if (params->field_mask & UCP_EP_PARAM_FIELD_USER_DATA)
-		endpoint->handler.arg = params->user_data;
-	*endpoint->failure = (struct ucx_request){
+	endpoint->telling = true;
+	endpoint->failed = status;
+	*request = (struct ucx_request){
 		.flags = UCX_OURS | UCX_FREED | UCX_CALLBACK,
-		.worker = worker,
+		.status = status,
+		.worker = endpoint->worker,
 		.callback.send = ucx_endpoint_tell,
 		.user_data = endpoint,
 	};
-	worker->watched++;
-	return true;
-}
-
-/* Its program is not to be called. With the lock. */
-static void ucx_endpoint_unwatch(struct ucp_ep *endpoint)
-{
-	if (!endpoint->failure)
-		return;
-	ucx_request_put(endpoint->failure);
-	endpoint->failure = NULL;
-	endpoint->worker->watched--;
+	ucx_request_end_first(request);
 }
 
 static bool ucx_endpoint_is_of_peer(ucs_status_t status)
@@ -73,34 +50,88 @@ static bool ucx_endpoint_is_of_peer(ucs_status_t status)
 	       status == UCS_ERR_REJECTED || status == UCS_ERR_INVALID_ADDR;
 }
 
-void ucx_endpoint_failed(struct ucp_ep *endpoint, ucs_status_t status)
+void ucx_endpoint_watched(struct ucx_request *watch)
 {
-	struct ucx_request *request = endpoint->failure;
+	struct ucp_ep *endpoint = watch->endpoint;
 
-	if (!request || !ucx_endpoint_is_of_peer(status))
-		return;
-	endpoint->failure = NULL;
-	endpoint->worker->watched--;
-	endpoint->telling = true;
-	request->status = status;
-	ucx_request_end(request);
+	endpoint->watch = NULL;
+	if (ucx_endpoint_is_of_peer(watch->status))
+		ucx_endpoint_fail(endpoint, watch, watch->status);
+	else
+		ucx_request_put(watch);
 }
 
-void ucx_endpoint_look(struct ucp_worker *worker)
+/* Its program is not to be called. With the lock. */
+static void ucx_endpoint_unwatch(struct ucp_ep *endpoint)
 {
-	struct list_node *node = list_first(&worker->endpoints);
-	struct ucp_ep *endpoint = container_of(node, struct ucp_ep, node);
-	struct thole_peer_info info;
+	if (endpoint->watch)
+		thole_cancel_context(endpoint->thole, endpoint->watch); /* which comes to ucx_endpoint_watched */
+}
 
-	if (++worker->looks % LOOK_CALLS)
+void ucx_endpoint_refused(struct ucp_ep *endpoint, ucs_status_t status)
+{
+	if (!endpoint->watch || !ucx_endpoint_is_of_peer(status))
 		return;
-	list_remove(node); /* each has its turn */
-	list_push_back(&worker->endpoints, node);
-	if (endpoint->failure && thole_peer_info(endpoint->thole, endpoint->peer, &info) == 0 &&
-	    strcmp(info.state, "gone") == 0)
-		ucx_endpoint_failed(endpoint, strcmp(info.reason, "closed") == 0    ? UCS_ERR_CONNECTION_RESET
-					      : strcmp(info.reason, "refused") == 0 ? UCS_ERR_REJECTED
-										    : UCS_ERR_ENDPOINT_TIMEOUT);
+	ucx_endpoint_unwatch(endpoint);
+	ucx_endpoint_fail(endpoint, ucx_request_get(endpoint->worker), status); /* the one that has just come back */
+}
+
+/* Whether a peer is there at all is found out by connecting, as UCX does; but for MXoE's, to whom that would tell a key
+ * of its own. With the lock. */
+static void ucx_endpoint_connect(struct ucp_ep *endpoint, const struct thole_address *address)
+{
+	struct ucx_request *request;
+	uint8_t mac[6], number;
+	int error;
+
+	if (thole_mxoe_parts(address, mac, &number) == 0)
+		return;
+	request = ucx_request_get(endpoint->worker);
+	if (!request)
+		return; /* the first send connects */
+	*request = (struct ucx_request){.flags = UCX_OURS | UCX_FREED, .worker = endpoint->worker};
+	error = thole_connect(endpoint->thole, endpoint->peer, 0, request, NULL);
+	if (!error)
+		return;
+	ucx_request_put(request);
+	ucx_endpoint_refused(endpoint, ucx_error_status(error));
+}
+
+/* With the lock. Returns 0 or a THOLE_ERR_*. */
+static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *params,
+			      const struct thole_address *address)
+{
+	struct ucx_request *watch;
+	int error;
+
+	if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ||
+	    params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||
+	    !(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) || !params->err_handler.cb)
+		return 0;
+	watch = ucx_request_get(endpoint->worker);
+	if (!watch)
+		return THOLE_ERR_MEMORY;
+	endpoint->handler = params->err_handler;
+	if (params->field_mask & UCP_EP_PARAM_FIELD_USER_DATA)
+		endpoint->handler.arg = params->user_data;
+	*watch = (struct ucx_request){
+		.flags = UCX_OURS | UCX_WATCH,
+		.worker = endpoint->worker,
+		.endpoint = endpoint,
+	};
+	endpoint->watch = watch;
+	error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);
+	if (!error) {
+		ucx_endpoint_connect(endpoint, address);
+		return 0;
+	}
+	endpoint->watch = NULL;
+	if (!ucx_endpoint_is_of_peer(ucx_error_status(error))) {
+		ucx_request_put(watch);
+		return error;
+	}
+	ucx_endpoint_fail(endpoint, watch, ucx_error_status(error)); /* it was gone before */
+	return 0;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
@@ -120,11 +151,12 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	if (!endpoint)
 		return UCS_ERR_NO_MEMORY;
 	charge_enter(&worker->charge);
+	list_init(&endpoint->sends);
 	endpoint->worker = worker;
 	endpoint->thole = worker->thole;
 	error = thole_peer(worker->thole, &address, &endpoint->peer);
-	if (!error && !ucx_endpoint_watch(endpoint, params))
-		error = THOLE_ERR_MEMORY;
+	if (!error)
+		error = ucx_endpoint_watch(endpoint, params, &address);
 	if (!error)
 		list_push_back(&worker->endpoints, &endpoint->node);
 	charge_leave(&worker->charge);
@@ -139,14 +171,13 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
 void ucx_endpoint_free(struct ucp_ep *endpoint)
 {
-	ucx_endpoint_unwatch(endpoint);
 	list_remove(&endpoint->node);
 	free(endpoint);
 }
 
 void ucx_endpoint_leave(struct ucp_ep *endpoint)
 {
-	if (endpoint->closed && !endpoint->sends && !endpoint->telling)
+	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling)
 		ucx_endpoint_free(endpoint);
 }
 
@@ -172,6 +203,15 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 
 /* ---- Closing endpoints ----------------------------------------------------------------------------- */
 
+/* Take back what has not left. Its end is told from progress: who closes may be in a callback. With the lock. */
+static void ucx_endpoint_cancel(struct ucp_ep *endpoint)
+{
+	for (struct list_node *node = list_first(&endpoint->sends), *next; node; node = next) {
+		next = list_next(&endpoint->sends, node);
+		thole_cancel_context(endpoint->thole, container_of(node, struct ucx_request, node));
+	}
+}
+
 static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_request_param_t *param, bool wait)
 {
 	struct ucp_worker *worker = endpoint->worker;
@@ -181,6 +221,8 @@ static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_re
 	ucx_endpoint_unwatch(endpoint);
 	if (wait)
 		result = ucx_flush_begin(worker, endpoint, param, 0);
+	else
+		ucx_endpoint_cancel(endpoint);
 	endpoint->closed = true;
 	ucx_endpoint_leave(endpoint);
 	charge_leave(&worker->charge);

@@ -3,8 +3,9 @@
  * ucx_endpoint.h - endpoints: a peer of a worker, opened and closed. One that its program has closed stays until its
  * last send has ended.
  *
- * A program that asks for it (UCP_ERR_HANDLING_MODE_PEER) hears once that a peer has gone: with the first send that
- * fails for that reason, or since a call that has nothing else to do has looked.
+ * A program that asks for it (UCP_ERR_HANDLING_MODE_PEER) hears once that a peer has gone. For that the endpoint has a
+ * receive that names the peer and that nothing matches, since UCX's messages are none of THOLE_PLAIN: Thole asks after
+ * whom a receive names, and ends that when the peer goes.
  */
 #ifndef UCX_ENDPOINT_H
 #define UCX_ENDPOINT_H
@@ -16,9 +17,9 @@ void ucx_endpoint_free(struct ucp_ep *endpoint);
 /* Likewise, if it is closed and nothing needs it any more. */
 void ucx_endpoint_leave(struct ucp_ep *endpoint);
 
-/* A send has failed; calls nothing of Thole's. With the lock. */
-void ucx_endpoint_failed(struct ucp_ep *endpoint, ucs_status_t status);
-/* A call that found nothing to do; at times, look whether a peer is gone. With the lock. */
-void ucx_endpoint_look(struct ucp_worker *worker);
+/* The receive that watches an endpoint's peer has ended; calls nothing of Thole's. With the lock. */
+void ucx_endpoint_watched(struct ucx_request *watch);
+/* A send has failed in its call: if it is for the peer's sake, its program is to hear of it. With the lock. */
+void ucx_endpoint_refused(struct ucp_ep *endpoint, ucs_status_t status);
 
 #endif /* UCX_ENDPOINT_H */

@@ -9,7 +9,7 @@ void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint)
 
 	request->endpoint = endpoint;
 	request->order = worker->flush_count;
-	endpoint->sends++;
+	list_push_back(&endpoint->sends, &request->node);
 	if (request->flags & UCX_UNASKED) {
 		endpoint->unasked++;
 		worker->unasked++;
@@ -21,7 +21,7 @@ void ucx_flush_sent(struct ucx_request *request)
 	struct ucp_worker *worker = request->worker;
 	struct ucx_request **place = &worker->flushes;
 
-	request->endpoint->sends--;
+	list_remove(&request->node);
 	if (!(request->flags & UCX_UNASKED))
 		return;
 	request->endpoint->unasked--;
@@ -31,6 +31,9 @@ void ucx_flush_sent(struct ucx_request *request)
 		bool counts = request->order < flush->order &&
 			      (!flush->endpoint || flush->endpoint == request->endpoint);
 
+		/* Who asked to hear of failures hears that what was to be flushed is lost. */
+		if (counts && flush->endpoint && flush->endpoint->handler.cb && request->status != UCS_OK)
+			flush->status = request->status;
 		if (!counts || --flush->left) {
 			place = &flush->next;
 			continue;
@@ -46,6 +49,8 @@ ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpo
 	uint64_t left = endpoint ? endpoint->unasked : worker->unasked;
 	struct ucx_request *flush;
 
+	if (endpoint && endpoint->failed != UCS_OK)
+		return UCS_STATUS_PTR(endpoint->failed);
 	if (!left)
 		return NULL;
 	flush = param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? ucx_request_of(param->request)

@@ -15,7 +15,7 @@ void ucx_flush_sending(struct ucx_request *request, struct ucp_ep *endpoint);
 void ucx_flush_sent(struct ucx_request *request);
 
 /* Flush one endpoint's sends, or (NULL) all of the worker's; flags: UCX_PLAIN or 0. With the lock. NULL: there are none
- * under way. Errors: NO_MEMORY. */
+ * under way. Errors: NO_MEMORY; what an endpoint's program has heard, or is to hear, of its peer. */
 ucs_status_ptr_t ucx_flush_begin(struct ucp_worker *worker, struct ucp_ep *endpoint, const ucp_request_param_t *param,
 				 uint32_t flags);
 

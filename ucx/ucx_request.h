@@ -62,6 +62,17 @@ static inline void ucx_request_end(struct ucx_request *request)
 	}
 }
 
+/* The same of one with a callback, which is called before all that wait. With the lock. */
+static inline void ucx_request_end_first(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+
+	request->next = worker->ended;
+	worker->ended = request;
+	if (!request->next)
+		worker->ended_end = &request->next;
+}
+
 /* What has ended and waits for the program's call, taken out; with the lock. */
 static inline struct ucx_request *ucx_request_ended(struct ucp_worker *worker)
 {

@@ -31,6 +31,7 @@ enum ucx_request_flags {
 	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
 	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
+	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
 };
 
 struct ucx_request {
@@ -45,12 +46,14 @@ struct ucx_request {
 	} callback;
 	void *user_data;
 	struct ucp_worker *worker;
-	struct ucx_request *next; /* in the worker's list of ended ones, or of flushes */
+	union {
+		struct ucx_request *next; /* in the worker's list of ended ones, or of flushes */
+		struct list_node node;    /* of a send under way: of its endpoint's */
+	};
 	struct ucp_ep *endpoint;  /* of a send; of a flush, NULL: of all */
 	uint64_t order;           /* of a send: flushes that began before it; of a flush, its number */
 	uint64_t left;            /* of a flush: sends that it waits for */
-	struct ucx_bounce bounce;
-	uint64_t padding; /* the program's part is aligned as memory of malloc's is */
+	struct ucx_bounce bounce; /* behind all, the program's part is aligned as memory of malloc's is */
 };
 
 _Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
@@ -72,9 +75,7 @@ struct ucp_worker {
 	uint64_t flush_count;           /* begun so far */
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */
-	struct list_node endpoints;     /* in the order in which they are looked at */
-	size_t watched;                 /* of these, whose program is still to hear when the peer goes */
-	uint32_t looks;                 /* calls that might have looked at one */
+	struct list_node endpoints;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
 };
@@ -86,9 +87,10 @@ struct ucp_ep {
 	bool closed;                  /* by the program: it goes with its last send, */
 	bool telling;                 /* and not while its error handler is called, or waits for that */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
-	struct ucx_request *failure;  /* by this request; NULL: nothing, or it was called */
-	uint64_t sends;               /* under way, */
-	uint64_t unasked;             /* and of these, those that need no receive */
+	struct ucx_request *watch;    /* which ends this receive; NULL: nothing, or it has */
+	ucs_status_t failed;          /* what the handler was, or is to be, called with; UCS_OK: nothing */
+	struct list_node sends;       /* under way, oldest first; */
+	uint64_t unasked;             /* of these, those that need no receive */
 	struct list_node node;        /* of the worker's */
 };
 

@@ -4,6 +4,7 @@
  *
  * A receive is for any peer: which one a message is from is a matter of the tag's bits, as UCX has it.
  */
+#include "ucx_endpoint.h"
 #include "ucx_error.h"
 #include "ucx_flush.h"
 #include "ucx_request.h"
@@ -73,11 +74,17 @@ static inline uint32_t ucx_tag_flags(const ucp_request_param_t *param, uint32_t 
 	       (param->op_attr_mask & UCP_OP_ATTR_FIELD_CALLBACK ? (uint32_t)UCX_CALLBACK : 0);
 }
 
-/* A call has failed, or there is nothing to ask its request for: that goes where it came from. With the lock. */
-static inline void ucx_tag_request_return(struct ucx_request *request, const ucp_request_param_t *param)
+/* A call has failed, or there is nothing to ask its request for: that goes where it came from. One of the program's has
+ * ended, so that it may be asked, and given back. With the lock. */
+static inline void ucx_tag_request_return(struct ucx_request *request, const ucp_request_param_t *param,
+					  ucs_status_t status)
 {
-	if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST))
+	if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST)) {
 		ucx_request_put(request);
+		return;
+	}
+	request->status = status;
+	store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
 }
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
@@ -130,8 +137,11 @@ ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, 
 	}
 	if (__builtin_expect(error || (request->flags & UCX_ENDED &&
 				       !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)), 1)) {
-		result = UCS_STATUS_PTR(error ? ucx_error_status(error) : request->status);
-		ucx_tag_request_return(request, param);
+		status = error ? ucx_error_status(error) : request->status;
+		result = UCS_STATUS_PTR(status);
+		ucx_tag_request_return(request, param, status);
+		if (__builtin_expect(error, 0))
+			ucx_endpoint_refused(endpoint, status);
 		charge_leave(&worker->charge);
 		return result;
 	}
@@ -275,7 +285,7 @@ ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *par
 	status = request->status;
 	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO)
 		*param->recv_info.tag_info = request->info;
-	ucx_tag_request_return(request, param);
+	ucx_tag_request_return(request, param, status);
 	charge_leave(&worker->charge);
 	return UCS_STATUS_PTR(status);
 }
@@ -297,7 +307,7 @@ ucx_tag_recv_begun(struct ucx_request *request, void *buffer, size_t count, stru
 	else
 		error = ucx_tag_recv_segments(worker, request, buffer, count, datatype, wanted);
 	if (__builtin_expect(error, 0)) {
-		ucx_tag_request_return(request, param);
+		ucx_tag_request_return(request, param, ucx_error_status(error));
 		charge_leave(&worker->charge);
 		return UCS_STATUS_PTR(ucx_error_status(error));
 	}
@@ -383,9 +393,9 @@ ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, u
 
 	param.request = request;
 	result = ucx_tag_recv(worker, buffer, count, wanted, &param, 0);
-	/* One that has ended says so, with its status, when it is tested. */
-	return UCS_PTR_IS_PTR(result) || ucx_request_has_ended(ucx_request_of(request)) ? UCS_OK
-											 : UCS_PTR_STATUS(result);
+	/* One that has begun and ended says so, with its status, when it is tested. */
+	return UCS_PTR_IS_PTR(result) || !(ucx_request_of(request)->flags & UCX_STARTING) ? UCS_OK
+											   : UCS_PTR_STATUS(result);
 }
 
 /* ---- Probes ---------------------------------------------------------------------------------------- */

@@ -23,7 +23,6 @@ enum {
 static void ucx_worker_sent(struct ucx_request *request)
 {
 	ucx_flush_sent(request);
-	ucx_endpoint_failed(request->endpoint, request->status);
 	ucx_endpoint_leave(request->endpoint);
 }
 
@@ -38,6 +37,10 @@ static void ucx_worker_complete(void *arg, const struct thole_completion *comple
 	request->status = __builtin_expect(completion->status, 0) ? ucx_error_status(completion->status) : UCS_OK;
 	if (request->flags & UCX_STARTING) {
 		request->flags |= UCX_ENDED;
+		return;
+	}
+	if (__builtin_expect(request->flags & UCX_WATCH, 0)) {
+		ucx_endpoint_watched(request);
 		return;
 	}
 	if (request->flags & UCX_SEND)
@@ -156,8 +159,6 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = charge_progress(&worker->charge, worker->thole);
-	if (__builtin_expect(!handled && worker->watched, 0))
-		ucx_endpoint_look(worker);
 	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	if (ended)

@@ -7,11 +7,14 @@
  * leaves out what is ours alone), which is how it was checked itself.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
@@ -815,6 +818,232 @@ static void test_failure_untold(void)
 	}
 }
 
+/* Nor does something have to be sent before: the program hears of a peer that was never sent to, and (where it may have
+ * an endpoint to it at all, which UCX's own refuses) of one that was gone before, unheard of or known to be. */
+static void test_failure_of_the_idle(void)
+{
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucp_worker_h worker = NULL;
+	ucp_address_t *address = NULL;
+	size_t length;
+	ucp_ep_h endpoint;
+
+	for (int before = 0; before < (ours ? 3 : 1); before++) {
+		if (before < 2) {
+			free(address);
+			CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+			CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+		}
+		if (before == 1)
+			ucp_worker_destroy(worker);
+		memset(&failure, 0, sizeof failure);
+		peer.address = address;
+		CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+		if (before == 0)
+			ucp_worker_destroy(worker);
+		for (int i = 0; failure.calls == 0; i++) {
+			CHECK(i < PATIENCE);
+			progress();
+		}
+		CHECK(failure.endpoint == endpoint);
+		close_now(endpoint);
+		settle();
+		CHECK(failure.calls == 1);
+	}
+	free(address);
+}
+
+enum { PENDING_EACH = 8192, PENDING_MOST = 4000 };
+
+/* Messages until some wait for room at a peer that does not look, of which the last is returned. */
+static ucs_status_ptr_t send_beyond_room(ucp_ep_h endpoint, const ucp_request_param_t *param)
+{
+	static unsigned char out[PENDING_EACH];
+	ucs_status_ptr_t send;
+	int count = 0;
+
+	do {
+		CHECK(count++ < PENDING_MOST);
+		send = ucp_tag_send_nbx(endpoint, out, sizeof out, 52, param);
+	} while (!send);
+	for (int i = 0; i < 4; i++) {
+		CHECK(UCS_PTR_IS_PTR(send));
+		ucp_request_free(send);
+		send = ucp_tag_send_nbx(endpoint, out, sizeof out, 52, param);
+	}
+	CHECK(UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_INPROGRESS);
+	return send;
+}
+
+/* An endpoint with an error handler, whose peer has heard of it. */
+static ucp_ep_h watched(ucp_worker_h worker)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static int in, out;
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucs_status_ptr_t send, receive;
+	ucp_address_t *address;
+	ucp_ep_h endpoint;
+	size_t length;
+
+	CHECK(ucp_worker_get_address(worker, &address, &length) == UCS_OK);
+	peer.address = address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	ucp_worker_release_address(worker, address);
+	receive = ucp_tag_recv_nbx(worker, &in, sizeof in, 50, FULL, &none);
+	send = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 50, &none);
+	for (int i = 0; i < 2; i++) {
+		ucs_status_ptr_t request = i ? receive : send;
+
+		while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+			ucp_worker_progress(worker);
+			progress();
+		}
+		CHECK(!UCS_PTR_IS_PTR(request) || finish(request) == UCS_OK);
+	}
+	memset(&failure, 0, sizeof failure);
+	called = 0;
+	return endpoint;
+}
+
+/* A flush whose sends are lost says so, also where they were before it; and so does closing. A worker's does not. */
+static void test_failure_of_flush(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+
+	for (int closes = 0; closes < 2; closes++) {
+		ucp_worker_params_t single = {.field_mask = 0};
+		ucs_status_ptr_t send, flush, all;
+		ucp_worker_h worker;
+		ucp_ep_h endpoint;
+
+		CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+		endpoint = watched(worker);
+		send = send_beyond_room(endpoint, &none);
+		all = ucp_worker_flush_nbx(workers[0], &none);
+		flush = closes ? ucp_ep_close_nbx(endpoint, &none) : ucp_ep_flush_nbx(endpoint, &none);
+		CHECK(UCS_PTR_IS_PTR(flush));
+		ucp_worker_destroy(worker);
+		CHECK(finish(flush) != UCS_OK);
+		CHECK(finish(all) == UCS_OK);
+		CHECK(finish(send) != UCS_OK);
+		settle();
+		if (closes)
+			continue;
+		CHECK(failure.calls == 1);
+		CHECK(UCS_PTR_IS_ERR(ucp_ep_flush_nbx(endpoint, &none)));
+		CHECK(finish(ucp_worker_flush_nbx(workers[0], &none)) == UCS_OK);
+		CHECK(UCS_PTR_IS_ERR(ucp_ep_close_nbx(endpoint, &none)));
+	}
+}
+
+/* Closing by force ends what still waits for room, though its peer lives; nobody is called from within. */
+static void test_close_by_force(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_send_data};
+	ucp_request_param_t close = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_worker_h worker;
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+
+	CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+	endpoint = watched(worker);
+	send = send_beyond_room(endpoint, &param);
+	CHECK(called == 0);
+	CHECK(finish(ucp_ep_close_nbx(endpoint, &close)) == UCS_OK);
+	CHECK(called == 0 || !ours);
+	CHECK(finish(send) == UCS_ERR_CANCELED);
+	CHECK(called >= 1 && called_status == UCS_ERR_CANCELED);
+	settle();
+	CHECK(failure.calls == 0);
+	ucp_worker_destroy(worker);
+	settle();
+}
+
+/* A process that tells its address, receives one message, and then makes progress until it is killed. */
+static void victim(int told)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_address_t *address;
+	size_t length;
+	int in;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CHECK(ucp_init(&params, NULL, &context) == UCS_OK);
+	CHECK(ucp_worker_create(context, &single, &workers[0]) == UCS_OK);
+	CHECK(ucp_worker_get_address(workers[0], &address, &length) == UCS_OK);
+	CHECK(write(told, &length, sizeof length) == sizeof length);
+	CHECK(write(told, address, length) == (ssize_t)length);
+	ucp_tag_recv_nbx(workers[0], &in, sizeof in, 50, FULL, &none);
+	for (;;)
+		ucp_worker_progress(workers[0]);
+}
+
+/* The same of a peer on another host whose process is killed: somebody asks after it, though nothing is under way. Here
+ * they are two processes of one host that the network joins. It forks, so it comes first. */
+static void test_failure_over_network(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	ucp_worker_params_t single = {.field_mask = 0};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+					      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				.err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	unsigned char address[1024];
+	int out = 1, told[2];
+	ucs_status_ptr_t send;
+	ucp_ep_h endpoint;
+	size_t length;
+	pid_t child;
+
+	setenv("THOLE_SHM", "off", 1);
+	setenv("THOLE_NETWORK", "on", 1);
+	setenv("THOLE_INTERFACE", "lo", 1);
+	setenv("THOLE_JOB_KEY", "4711", 1);
+	CHECK(pipe(told) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		victim(told[1]);
+	CHECK(read(told[0], &length, sizeof length) == sizeof length && length <= sizeof address);
+	CHECK(read(told[0], address, length) == (ssize_t)length);
+	CHECK(ucp_init(&params, NULL, &context) == UCS_OK);
+	CHECK(ucp_worker_create(context, &single, &workers[0]) == UCS_OK);
+	peer.address = (const ucp_address_t *)(const void *)address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	send = ucp_tag_send_sync_nbx(endpoint, &out, sizeof out, 50, &none);
+	while (UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_INPROGRESS)
+		ucp_worker_progress(workers[0]);
+	CHECK(UCS_PTR_IS_PTR(send) && ucp_request_check_status(send) == UCS_OK);
+	ucp_request_free(send);
+	for (int i = 0; i < 10000; i++)
+		ucp_worker_progress(workers[0]);
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	for (int i = 0; failure.calls == 0; i++) {
+		CHECK(i < PATIENCE);
+		ucp_worker_progress(workers[0]);
+	}
+	CHECK(failure.endpoint == endpoint);
+	ucp_ep_close_nbx(endpoint, &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+							  .flags = UCP_EP_CLOSE_FLAG_FORCE});
+	ucp_worker_destroy(workers[0]);
+	ucp_cleanup(context);
+	close(told[0]);
+	close(told[1]);
+	unsetenv("THOLE_SHM");
+	unsetenv("THOLE_NETWORK");
+	unsetenv("THOLE_INTERFACE");
+	unsetenv("THOLE_JOB_KEY");
+}
+
 /* ---- Datatypes ------------------------------------------------------------------------------------------- */
 
 /* Every second byte of a buffer. */
@@ -1064,8 +1293,12 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_flush_beside();
 	test_flush_of_many();
 	test_failure();
-	if (ours)
-		test_failure_untold(); /* there UCX's own waits for ever */
+	test_failure_of_the_idle();
+	if (ours) {
+		test_failure_of_flush(); /* in one process these two are the end of UCX 1.13; */
+		test_close_by_force();
+		test_failure_untold(); /* here it waits for ever */
+	}
 	test_generic();
 	test_scattered();
 	test_scattered_widely();
@@ -1077,6 +1310,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 int main(int count, char **words)
 {
 	ours = count < 2 || strcmp(words[1], "foreign");
+	test_failure_over_network();
 	test_all(UCS_THREAD_MODE_MULTI);
 	test_all(UCS_THREAD_MODE_SERIALIZED);
 	test_all(UCS_THREAD_MODE_SINGLE);

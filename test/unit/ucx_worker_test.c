@@ -3,6 +3,8 @@
  * asked for as a request comes back. */
 #include "unit.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <ucp/api/ucp.h>
 
 #include "thole.h"
@@ -83,6 +85,103 @@ static void alloc__is_given_back(void **state)
 	ucp_cleanup(context);
 }
 
+static int failures;
+static ucs_status_t failed_with;
+
+static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+	(void)arg;
+	(void)ep;
+	failures++;
+	failed_with = status;
+}
+
+/* Nothing leads to a peer on another host where the network is off. Its endpoint's program hears so, and a send that
+ * fails in its call leaves a request of the program's ended, so that it may be asked, and given back. */
+static void send__fails_in_its_call(void **state)
+{
+	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	const ucp_worker_params_t how = {.field_mask = 0};
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
+			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	struct thole_address elsewhere;
+	ucp_address_t *address;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_ep_h ep, quiet, mxoe;
+	void *request;
+	size_t length;
+
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	unsetenv("THOLE_NETWORK");
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	memcpy(&elsewhere, address, sizeof elsewhere);
+	elsewhere.text[4] = elsewhere.text[4] == 'x' ? 'y' : 'x'; /* of its host */
+	to.address = (ucp_address_t *)(void *)&elsewhere;
+	assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+	assert_int_equal(failures, 0); /* from progress */
+	ucp_worker_progress(worker);
+	assert_int_equal(failures, 1);
+	assert_int_equal(failed_with, UCS_ERR_INVALID_ADDR);
+	to.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+	assert_int_equal(ucp_ep_create(worker, &to, &quiet), UCS_OK);
+	request = ucp_request_alloc(worker);
+	assert_non_null(request);
+	assert_int_equal(ucp_tag_send_nbr(quiet, "", 1, ucp_dt_make_contig(1), 1, request), UCS_ERR_INVALID_ADDR);
+	assert_int_equal(ucp_request_check_status(request), UCS_ERR_INVALID_ADDR);
+	ucp_request_free(request);
+	assert_ptr_equal(ucp_request_alloc(worker), request);
+	assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(ep, "", 1, 1, &(ucp_request_param_t){0})),
+			 UCS_ERR_INVALID_ADDR);
+	ucp_worker_progress(worker);
+	assert_int_equal(failures, 1);
+	/* One of MXoE's is looked for by its first send. */
+	thole_mxoe_address((const uint8_t[6]){2, 0, 0, 0, 0, 1}, 1, &elsewhere);
+	to.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+	assert_int_equal(ucp_ep_create(worker, &to, &mxoe), UCS_OK);
+	ucp_worker_progress(worker);
+	assert_int_equal(failures, 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(mxoe, "", 1, 1, &(ucp_request_param_t){0})),
+				 UCS_ERR_INVALID_ADDR);
+		ucp_worker_progress(worker);
+		assert_int_equal(failures, 2);
+	}
+	ucp_ep_destroy(mxoe);
+	ucp_ep_destroy(ep);
+	ucp_ep_destroy(quiet);
+	ucp_worker_release_address(worker, address);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
+/* A receive with the program's request that does not begin says so in its call. */
+static void receive__fails_in_its_call(void **state)
+{
+	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+	const ucp_worker_params_t how = {.field_mask = 0};
+	const ucp_datatype_t strided = UCP_DATATYPE_STRIDED;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	void *request;
+	char byte;
+
+	(void)state;
+	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	request = ucp_request_alloc(worker);
+	assert_int_equal(ucp_tag_recv_nbr(worker, &byte, 1, strided, 1, UINT64_MAX, request), UCS_ERR_UNSUPPORTED);
+	assert_int_equal(ucp_request_check_status(request), UCS_ERR_UNSUPPORTED);
+	ucp_request_free(request);
+	assert_ptr_equal(ucp_request_alloc(worker), request);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
 /* A send goes on that needs no receive, and one that does. */
 static void sends_begin(struct ucx_request *request, ucp_ep_h ep, uint32_t flags)
 {
@@ -146,6 +245,8 @@ int main(void)
 		cmocka_unit_test(progress__may_wait_where_one_thread_comes),
 		cmocka_unit_test(progress__looks_once_where_several_may_come),
 		cmocka_unit_test(alloc__is_given_back),
+		cmocka_unit_test(send__fails_in_its_call),
+		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
 	};
 
