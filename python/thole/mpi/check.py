@@ -245,9 +245,10 @@ def _troubles(ranks: list[Rank]) -> Iterator[str]:
 
 
 def _pass_on(source: IO[bytes], sieve: Filter) -> None:
-    while data := os.read(source.fileno(), 65536):
-        sieve.feed(data)
-    sieve.close()
+    with source:
+        while data := os.read(source.fileno(), 65536):
+            sieve.feed(data)
+        sieve.close()
 
 
 def _write(data: bytes) -> None:
