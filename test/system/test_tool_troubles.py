@@ -7,11 +7,13 @@ status 2; never a traceback.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -548,6 +550,21 @@ def test_run__sees_what_dev_shm_has(thole: Tool, hydra: Path, options: str) -> N
         pytest.skip("file systems cannot be mounted here")
     done = Tool((*apart, *thole.command))("run", "--explain", hydra, "-n", "2", "true")
     assert done.returncode == 0 and "note: MPICH makes files in /dev/shm" in done.stdout, done.stdout + done.stderr
+
+
+def test_run__no_more_processes(here: Here, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is named is the limit, and not the file that would be started."""
+
+    def refuse(*words: object, **how: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    said = ("cannot be run: Resource temporarily unavailable", "ulimit -u", "pids.max")
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", refuse)
+        refused(here("run", hydra, "-n", "2", "true"), *said)
+    assert here("run", "--explain", hydra, "-n", "2", "true").returncode == 0
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't")))
+    refused(here("run", "--check", hydra, "-n", "2", "true"), *said)
 
 
 def test_run__a_program_in_place_of_the_launcher(thole: Tool, mpis: dict[str, InstalledMpi], conform: Compile) -> None:
