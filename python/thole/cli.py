@@ -8,6 +8,7 @@ import errno
 import importlib.util
 import io
 import os
+import shlex
 import sys
 from typing import TextIO
 
@@ -72,9 +73,9 @@ def _status(words: list[str] | None) -> int:
         if error.name is None or error.name.split(".")[0] not in ("rich", "matplotlib"):
             raise
         name = error.name.split(".")[0]
-        return _complain(
-            f"the Python package {name} is missing; pip install {name}, or apt install python3-{name}"
-        )
+        # An environment that is active may be another Python's than what this file's first line names.
+        remedy = f"{shlex.quote(sys.executable)} -m pip install {name}, or (the system's) apt install python3-{name}"
+        return _complain(f"the Python package {name} is missing for {sys.executable}; {remedy}")
     except Trouble as trouble:
         return _complain(str(trouble))
     except KeyboardInterrupt:

@@ -355,7 +355,7 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
 	if (!endpoint->base.simulated) {
-		add_relaxed(&endpoints_open, -1);
+		add_relaxed(&endpoints_open, -1u);
 		while (!endpoint_drain(endpoint))
 			;
 	}

@@ -1555,7 +1555,7 @@ FAULTS = [
     Fault(
         "an endpoint that is closed counts as open",
         "src/endpoint/endpoint.c",
-        "\t\tadd_relaxed(&endpoints_open, -1);\n",
+        "\t\tadd_relaxed(&endpoints_open, -1u);\n",
         "",
     ),
     Fault(

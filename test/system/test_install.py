@@ -207,6 +207,27 @@ def test_make__names_with_blanks(build: Path) -> None:
         assert (word, f"{ROOT}/c d") in zip(words, words[1:])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"), [("'-m32'", "a compiler for 64 bits"), ("'-I', '@DIRNAME@'", "needs glibc (2.34 or later)")]
+)
+def test_setup__what_is_not_supported_is_said_first(build: Path, tmp_path: Path, words: str, said: str) -> None:
+    """And not by a compiler in the middle of a file."""
+    env = meson_below(build)
+    (tmp_path / "features.h").touch()  # as musl's, it says nothing of glibc
+    machine = "system = 'linux'\ncpu_family = 'x86'\ncpu = 'i686'\nendian = 'little'\n"
+    binaries = f"c = ['cc', {words}]\n".replace("@DIRNAME@", str(tmp_path))
+    cross = tmp_path / "cross"
+    cross.write_text(f"[binaries]\n{binaries}[properties]\nneeds_exe_wrapper = true\n[host_machine]\n{machine}")
+    done = subprocess.run(
+        ["meson", "setup", tmp_path / "build", ROOT, "--cross-file", cross],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0 and said in done.stdout, done.stdout + done.stderr
+
+
 def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
     env = meson_below(build)
     prefix = next(row["value"] for row in options_of(build, env) if row["name"] == "prefix")

@@ -171,6 +171,18 @@ def test_run__mpi_without_libfabric(thole: Tool, tmp_path: Path) -> None:
     assert "without libfabric" in done.stdout
 
 
+def test_run__mpi_of_which_ldd_says_nothing(thole: Tool, mpis: dict[str, InstalledMpi], tmp_path: Path) -> None:
+    """It may have libfabric all the same. ldd is sought beyond PATH, which may be the MPI's folder alone."""
+    for mpi in mpis.values():
+        words = ("run", "--explain", mpi.launcher, "-n", "2", "/usr/bin/true")
+        alone = thole(*words, env={"PATH": str(mpi.launcher.parent)})
+        assert alone.returncode == 0 and " uses " in alone.stdout or " loads " in alone.stdout, alone
+        failing = script(tmp_path / "ldd", "exit 1").parent
+        done = thole(*words, env={"PATH": f"{failing}:{os.environ['PATH']}"})
+        assert done.returncode == 0, done.stderr
+        assert " loads " in done.stdout or "its libfabric was not checked" in done.stdout, done.stdout
+
+
 def test_run__version_that_is_too_old(thole: Tool, tmp_path: Path) -> None:
     hydra = script(
         tmp_path / "bin" / "mpiexec", "printf 'HYDRA build details:\\n    Version:     3.1\\n'"

@@ -26,6 +26,7 @@ from thole.mpi.check import wrap
 
 IGNORED = 'grep SigIgn: /proc/self/status; printf "%s\\n" "$@"'
 LIMIT_S = 60
+QUICK = ("--rounds", "1", "--sample-ms", "1")
 # Much on the standard error, and a status of its own.
 NOISE = "i=0; while test $i -lt 3000; do printf '%0100d\\n' $i >&2; i=$((i + 1)); done; exit 7"
 LOUD = f"last=; for word; do last=$word; done\ntest \"$last\" = loud && {{ {NOISE}; }}"
@@ -79,6 +80,22 @@ def test_run__closed_outputs_stay_closed(thole: Tool, tmp_path: Path) -> None:
     loose = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\n{shows}')
     started(thole, "run", loose, "x", before='"$@" <&- 2>&-')
     assert seen.read_text() == ""
+
+
+def test_thole__as_python_developers_have_it(thole: Tool, hydra: Path) -> None:
+    """With all of Python's own warnings, as PYTHONDEVMODE and PYTHONWARNINGS switch on, it says no more."""
+    for words in (("run", "--check", hydra, "./app"), ("perf", "--json", "--latency", "--sizes", "8", *QUICK)):
+        done = started(thole, *words, PYTHONDEVMODE="1", PYTHONWARNINGS="error")
+        assert b"Warning" not in done.stderr and b"Traceback" not in done.stderr, done.stderr.decode()
+
+
+def test_thole__says_which_python_misses_a_package(thole: Tool, tmp_path: Path) -> None:
+    """It may be another one than that of the user's environment, whose pip puts packages where they are not seen."""
+    (tmp_path / "rich.py").write_text("raise ModuleNotFoundError('no rich', name='rich')\n")
+    done = started(thole, "info", PYTHONPATH=str(tmp_path))
+    python = thole.command[0]
+    said = f"the Python package rich is missing for {python}; {python} -m pip install rich, or"
+    assert done.returncode == 2 and said in done.stderr.decode(), done.stderr.decode()
 
 
 # ---- Encodings -------------------------------------------------------------------------------------

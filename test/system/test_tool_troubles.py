@@ -7,11 +7,13 @@ status 2; never a traceback.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ import pytest
 from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
+from thole.base import host
 from thole.frames import packets
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -524,6 +527,44 @@ def test_run__a_network_interface_that_is_not_there(
         monkeypatch.setenv(variable, "nosuch0")
         assert "no network interface nosuch0" in explained(here, hydra, *words)
         monkeypatch.delenv(variable)
+
+
+def test_run__too_little_of_dev_shm_for_the_mpi(
+    here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MPICH's own files lie there; its ranks say no more than "Bus error", or "Out of memory" where there is none."""
+    words = ("-n", "2", "true", ":", "-n", "3", "true")
+    for free, said in ((None, "its ranks will not start"), (4 << 20, "some 5 MiB, and 4 MiB are free"), (5 << 20, "")):
+        monkeypatch.setattr(host, "shm_free", lambda free=free: free)
+        told = explained(here, hydra, *words)
+        assert said in told and ("note:" in told) is bool(said)
+        assert "note:" not in explained(here, openmpi, *words)
+        assert "note:" not in explained(here, hydra, "-hosts", "alpha,beta", *words)
+
+
+@pytest.mark.parametrize("options", ["ro", "size=1m,mode=1777"])
+def test_run__sees_what_dev_shm_has(thole: Tool, hydra: Path, options: str) -> None:
+    mounted = f'mount -t tmpfs -o {options} none /dev/shm && exec "$0" "$@"'
+    apart = ("unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "-m", "sh", "-c", mounted)
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("file systems cannot be mounted here")
+    done = Tool((*apart, *thole.command))("run", "--explain", hydra, "-n", "2", "true")
+    assert done.returncode == 0 and "note: MPICH makes files in /dev/shm" in done.stdout, done.stdout + done.stderr
+
+
+def test_run__no_more_processes(here: Here, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is named is the limit, and not the file that would be started."""
+
+    def refuse(*words: object, **how: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    said = ("cannot be run: Resource temporarily unavailable", "ulimit -u", "pids.max")
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "run", refuse)
+        refused(here("run", hydra, "-n", "2", "true"), *said)
+    assert here("run", "--explain", hydra, "-n", "2", "true").returncode == 0
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't")))
+    refused(here("run", "--check", hydra, "-n", "2", "true"), *said)
 
 
 def test_run__a_program_in_place_of_the_launcher(thole: Tool, mpis: dict[str, InstalledMpi], conform: Compile) -> None:

@@ -115,6 +115,14 @@ def shm_bytes() -> int | None:
     return status.f_blocks * status.f_frsize
 
 
+def shm_free() -> int | None:
+    """How much of it can still be written by this user; None: nothing can be made there."""
+    if not os.access("/dev/shm", os.W_OK | os.X_OK):
+        return None
+    status = os.statvfs("/dev/shm")
+    return status.f_bavail * status.f_frsize
+
+
 def locked_bytes() -> int | None:
     """How much memory this process may pin; None without a limit."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]

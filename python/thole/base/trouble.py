@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one exception that ends the tool: what is wrong with which thing, and the remedy."""
 
+from __future__ import annotations
+
+import errno
+
 
 class Trouble(Exception):
     """Something that the user can do something about; printed as one line, exit code 2."""
@@ -9,3 +13,10 @@ class Trouble(Exception):
         super().__init__(f"{what}; {remedy}" if remedy else what)
         self.what = what
         self.remedy = remedy
+
+
+def not_run(what: str, error: OSError, remedy: str) -> Trouble:
+    """What a program is that could not be started."""
+    if error.errno == errno.EAGAIN:
+        remedy = "there are as many processes as are permitted (ulimit -u, or pids.max of the control group)"
+    return Trouble(f"{what} cannot be run: {error.strerror}", remedy)

@@ -18,7 +18,7 @@ from thole.base import host, native, output, paths
 from thole.base.text import size_text
 from thole.base.trouble import Trouble
 from thole.commands.arguments import add_venvs
-from thole.mpi.identify import fabric_version, installed
+from thole.mpi.identify import fabric_version, installed, lacks_fabric
 
 SECTIONS = ("host", "transports", "interfaces", "adapters", "options", "counters", "mpi")
 
@@ -75,7 +75,7 @@ def about_adapters() -> dict[str, Any]:
 def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
     rows = []
     for found in installed(folders):
-        usable = found.library is None or found.fabric is not None
+        usable = not lacks_fabric(found)
         rows.append(
             {
                 "name": found.family.name,

@@ -15,7 +15,7 @@ import sys
 from rich.console import Console
 
 from thole.base import output, paths
-from thole.base.trouble import Trouble
+from thole.base.trouble import not_run
 from thole.mpi import check
 from thole.mpi.families import INTERFACES, family_names
 from thole.mpi.plan import Plan, plan
@@ -157,6 +157,4 @@ def main(arguments: argparse.Namespace) -> int:
     try:
         os.execvp(command[0], result.command)
     except OSError as error:
-        raise Trouble(
-            f"{command[0]} cannot be run: {error.strerror}", "check the command"
-        ) from None
+        raise not_run(command[0], error, "check the command") from None

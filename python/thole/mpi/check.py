@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import secrets
@@ -25,7 +26,7 @@ from typing import IO
 
 from thole.base import paths
 from thole.base.text import size_text
-from thole.base.trouble import Trouble
+from thole.base.trouble import Trouble, not_run
 from thole.mpi import launch
 from thole.mpi.launchers import Launch
 
@@ -245,9 +246,10 @@ def _troubles(ranks: list[Rank]) -> Iterator[str]:
 
 
 def _pass_on(source: IO[bytes], sieve: Filter) -> None:
-    while data := os.read(source.fileno(), 65536):
-        sieve.feed(data)
-    sieve.close()
+    with source:
+        while data := os.read(source.fileno(), 65536):
+            sieve.feed(data)
+        sieve.close()
 
 
 def _write(data: bytes) -> None:
@@ -304,10 +306,14 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     try:
         process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
     except OSError as error:
-        raise Trouble(f"{words[0]} cannot be run: {error.strerror}", "check the command") from None
+        raise not_run(words[0], error, "check the command") from None
     assert process.stderr is not None
     reader = threading.Thread(target=_pass_on, args=(process.stderr, sieve), daemon=True)
-    reader.start()
+    try:
+        reader.start()
+    except RuntimeError:
+        process.terminate()
+        raise not_run("a thread of --check", OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "") from None
     status = _wait(process, sieve)
     reader.join(LAST_WORDS_S)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -60,6 +60,7 @@ class Family:
     config_note: str = ""
     notes: tuple[Note, ...] = ()
     without: str = ""  # what to do about one that was built without libfabric
+    shm: int = 0  # bytes of /dev/shm that each of its ranks takes to start, over Thole too
     ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library; none: it has no such way
 
     def settings_through(self, interface: str) -> tuple[Setting, ...]:
@@ -155,6 +156,7 @@ FAMILIES = (
         libraries=("libmpi.so.12", "libmpich.so.12", "libmpi.so", "libmpi.so.0"),
         components=(),
         settings=MPICH_SETTINGS,
+        shm=1 << 20,
         launch=HYDRA_LAUNCH,
         configs=("/etc/mpich.conf",),
         config_lines=("MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1"),

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from thole.base import paths
-from thole.base.trouble import Trouble
+from thole.base.trouble import Trouble, not_run
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 
 
@@ -99,7 +99,7 @@ def _banner(launcher: Path) -> str:
             f"`{launcher} --version` did not end within 20 s", "name the MPI with --mpi"
         ) from None
     except OSError as error:
-        raise Trouble(f"{launcher} cannot be run: {error.strerror}", "check the file") from None
+        raise not_run(str(launcher), error, "check the file") from None
     return done.stdout.decode(errors="replace")
 
 
@@ -160,6 +160,8 @@ def find_fabric(mpi: Mpi) -> None:
         mpi.fabric = mpi.library
         mpi.why.append(f"{mpi.library.name} has libfabric inside")
         return
+    if not _ldd(mpi.library):
+        mpi.why.append(f"ldd, which says nothing of {mpi.library}, is missing or fails: its libfabric was not checked")
 
 
 def said_by(*command: str, limit_s: float = 20) -> str:
@@ -179,12 +181,18 @@ def said_by(*command: str, limit_s: float = 20) -> str:
 
 
 @functools.lru_cache
+def _ldd(path: Path, first: Path | None = None) -> str:
+    """What it says of a file; nothing where it is not there, or cannot be run."""
+    ldd = shutil.which("ldd") or shutil.which("ldd", path="/usr/bin:/bin")  # PATH may be but an MPI's folder
+    if ldd is None or not os.path.exists(path):
+        return ""
+    return said_by(*(("env", f"LD_LIBRARY_PATH={first}") if first else ()), ldd, str(path))
+
+
+@functools.lru_cache
 def linked(path: Path, first: Path | None = None) -> dict[str, Path]:
     """The libraries that the dynamic linker would load with a file: soname to path. `first` is searched before all."""
-    ldd = shutil.which("ldd")
-    if ldd is None or not os.path.exists(path):
-        return {}
-    said = said_by(*(("env", f"LD_LIBRARY_PATH={first}") if first else ()), ldd, str(path))
+    said = _ldd(path, first)
     return {
         match[1]: Path(match[2])
         for match in re.finditer(r"^\s*(\S+) => (/.*?)(?: \(0x\w+\))?$", said, flags=re.MULTILINE)
@@ -207,9 +215,14 @@ def holds(path: Path, text: bytes) -> bool:
         return False
 
 
+def lacks_fabric(mpi: Mpi) -> bool:
+    """Whether an MPI is known to have no libfabric."""
+    return mpi.library is not None and mpi.fabric is None and bool(_ldd(mpi.library))
+
+
 def require_fabric(mpi: Mpi) -> None:
     """Raise Trouble for an MPI that cannot load a libfabric provider."""
-    if mpi.library is not None and mpi.fabric is None:
+    if lacks_fabric(mpi):
         raise Trouble(
             f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole",
             mpi.family.without,

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from thole.base import host
+from thole.base.text import size_text
 from thole.mpi import interface, launch
 from thole.mpi.families import Mpi, agrees
 from thole.mpi.launchers import OPENMPI_FORWARD
@@ -106,3 +107,22 @@ def network_interface(mpi: Mpi, hosts: launch.Hosts, name: str) -> Iterator[str]
         f"this host has no network interface {name} (it has {', '.join(host.interfaces())}): its ranks do without one "
         "among themselves, and with another host they do not start; name one of these, or leave it out"
     )
+
+
+def shared_memory(mpi: Mpi, command: list[str], hosts: launch.Hosts) -> Iterator[str]:
+    """Too little of what the MPI itself wants of /dev/shm, of which its ranks say "Bus error" or "Out of memory"."""
+    if not mpi.family.shm or hosts.several or (mpi.starter and not hosts.names):
+        return
+    needed = mpi.family.shm * max(launch.ranks(mpi.launch, command), 1)
+    free = host.shm_free()
+    if free is None:
+        yield (
+            f"{mpi.family.title} makes files in /dev/shm, over Thole too, and nothing can be written there: its ranks "
+            "will not start; mount -t tmpfs tmpfs /dev/shm (as root), or let its mode be 1777"
+        )
+    elif free < needed:
+        yield (
+            f"{mpi.family.title} makes files in /dev/shm, over Thole too, for these ranks some {size_text(needed)}, and "
+            f"{size_text(free)} are free there: they may end with a bus error; remove what lies there, or mount -o "
+            "remount,size=50% /dev/shm (as root), or docker run --shm-size 1g"
+        )

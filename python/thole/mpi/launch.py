@@ -32,6 +32,7 @@ WRAPPERS = frozenset(
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
 CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
 # What runs scripts: their arguments are no launcher's, and what they start is not seen.
+COUNTS = ("n", "np")  # arguments whose value is a number of ranks
 INTERPRETER = re.compile(r"(ba|da|k|z|c|tc)?sh|g?make|python[\d.]*|perl|ruby")
 LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
@@ -187,6 +188,11 @@ def arguments(launch: Launch, command: list[str]) -> Iterator[tuple[int, str, st
 def programs(launch: Launch, command: list[str]) -> list[int]:
     """Where the programs are in a command line; several with ":" between them."""
     return [word.index for word in words(launch, command) if not word.name]
+
+
+def ranks(launch: Launch, command: list[str]) -> int:
+    """How many are asked for by number, of all programs; 0: none are."""
+    return sum(int(value) for _, name, value in arguments(launch, command) if name in COUNTS and value.isdigit())
 
 
 def widened(value: str, names: list[str]) -> str:

@@ -116,6 +116,7 @@ def _judge(result: Plan) -> None:
     result.warnings += [
         *judge.programs(mpi, result.command, hosts),
         *judge.arguments(mpi, result.command, result.environment()),
+        *judge.shared_memory(mpi, result.command, hosts),
         *judge.devices_of_ucx(ignored, hosts, chosen),
         *judge.network_interface(mpi, hosts, os.environ.get("FI_THOLE_INTERFACE") or chosen),
     ]

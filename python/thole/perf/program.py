@@ -20,20 +20,19 @@ from thole.perf.results import WRONG_ARGUMENTS, Measured
 @contextlib.contextmanager
 def _running(words: list[str], errors: int) -> Iterator[subprocess.Popen[str]]:
     """thole-perf with these arguments; it does not outlast the `with`."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [str(paths.find(paths.PERF)), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
         errors="replace",
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
 
 
 def measure(

@@ -514,7 +514,7 @@ static inline struct record *ring_slot(struct segment *segment, uint64_t slot)
 /* How many slots a record takes, by its length word. */
 static inline uint32_t ring_slots(uint32_t length)
 {
-	return 1 + (length > RECORD_INLINE_MAX && length <= SPAN_MAX);
+	return 1 + (uint32_t)(length > RECORD_INLINE_MAX && length <= SPAN_MAX);
 }
 
 static inline bool ring_ready(const struct ring_in *ring)

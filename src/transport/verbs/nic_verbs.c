@@ -422,7 +422,7 @@ static void received(struct nic_verbs *verbs, const struct ibv_wc *wc)
 	verbs->receive_free[verbs->receive_free_count++] = index;
 	if (good && wc->wc_flags & IBV_WC_WITH_IMM)
 		operation = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? NIC_RECEIVE_IMM : NIC_RECEIVE_WORD;
-	*verbs->to++ = (struct nic_completion){.operation = operation,
+	*verbs->to++ = (struct nic_completion){.operation = (uint8_t)operation,
 					       .status = status_of(wc->status),
 					       .queue = queue ? queue->number : UINT32_MAX,
 					       .length = good ? wc->byte_len : 0,
