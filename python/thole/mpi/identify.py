@@ -160,7 +160,7 @@ def find_fabric(mpi: Mpi) -> None:
         mpi.fabric = mpi.library
         mpi.why.append(f"{mpi.library.name} has libfabric inside")
         return
-    if not _ldd(mpi.library):
+    if not _ldd_answers(mpi.library):
         mpi.why.append(f"ldd, which says nothing of {mpi.library}, is missing or fails: its libfabric was not checked")
 
 
@@ -187,6 +187,11 @@ def _ldd(path: Path, first: Path | None = None) -> str:
     if ldd is None or not os.path.exists(path):
         return ""
     return said_by(*(("env", f"LD_LIBRARY_PATH={first}") if first else ()), ldd, str(path))
+
+
+def _ldd_answers(path: Path) -> bool:
+    """Whether it can be asked. Of what is no library, such as an empty file, it says nothing either."""
+    return bool(_ldd(path) or _ldd(Path(sys.executable)))
 
 
 @functools.lru_cache
@@ -217,7 +222,7 @@ def holds(path: Path, text: bytes) -> bool:
 
 def lacks_fabric(mpi: Mpi) -> bool:
     """Whether an MPI is known to have no libfabric."""
-    return mpi.library is not None and mpi.fabric is None and bool(_ldd(mpi.library))
+    return mpi.library is not None and mpi.fabric is None and _ldd_answers(mpi.library)
 
 
 def require_fabric(mpi: Mpi) -> None:
