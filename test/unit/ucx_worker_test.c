@@ -29,16 +29,24 @@ int __wrap_thole_poll(struct thole_endpoint *endpoint, struct thole_completion *
 	return __real_thole_poll(endpoint, completions, count);
 }
 
-static void worker_progresses(ucs_thread_mode_t mode)
+static ucp_worker_h worker_open(ucp_context_h *context_p, ucs_thread_mode_t mode)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
 	const ucp_worker_params_t how = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = mode};
+	ucp_worker_h worker;
+
+	assert_int_equal(ucp_init(&params, NULL, context_p), UCS_OK);
+	assert_int_equal(ucp_worker_create(*context_p, &how, &worker), UCS_OK);
+	return worker;
+}
+
+static void worker_progresses(ucs_thread_mode_t mode)
+{
 	ucp_context_h context;
 	ucp_worker_h worker;
 
 	progresses = polls = 0;
-	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	worker = worker_open(&context, mode);
 	assert_int_equal(ucp_worker_progress(worker), 0);
 	ucp_worker_destroy(worker);
 	ucp_cleanup(context);
@@ -64,16 +72,13 @@ static void progress__looks_once_where_several_may_come(void **state)
 /* What ucp_request_alloc gave is the worker's again, though its operation took it for the program's. */
 static void alloc__is_given_back(void **state)
 {
-	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-	const ucp_worker_params_t how = {.field_mask = 0};
 	ucp_context_h context;
 	ucp_worker_h worker;
 	void *request;
 	char byte;
 
 	(void)state;
-	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
 	request = ucp_request_alloc(worker);
 	assert_non_null(request);
 	assert_int_equal(ucp_tag_recv_nbr(worker, &byte, 1, ucp_dt_make_contig(1), 1, UINT64_MAX, request), UCS_OK);
@@ -100,8 +105,6 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
  * fails in its call leaves a request of the program's ended, so that it may be asked, and given back. */
 static void send__fails_in_its_call(void **state)
 {
-	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-	const ucp_worker_params_t how = {.field_mask = 0};
 	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
 					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
 			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
@@ -115,8 +118,7 @@ static void send__fails_in_its_call(void **state)
 
 	(void)state;
 	setenv("THOLE_NETWORK", "off", 1);
-	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
 	unsetenv("THOLE_NETWORK");
 	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
 	memcpy(&elsewhere, address, sizeof elsewhere);
@@ -162,8 +164,6 @@ static void send__fails_in_its_call(void **state)
 /* A receive with the program's request that does not begin says so in its call. */
 static void receive__fails_in_its_call(void **state)
 {
-	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-	const ucp_worker_params_t how = {.field_mask = 0};
 	const ucp_datatype_t strided = UCP_DATATYPE_STRIDED;
 	ucp_context_h context;
 	ucp_worker_h worker;
@@ -171,8 +171,7 @@ static void receive__fails_in_its_call(void **state)
 	char byte;
 
 	(void)state;
-	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
 	request = ucp_request_alloc(worker);
 	assert_int_equal(ucp_tag_recv_nbr(worker, &byte, 1, strided, 1, UINT64_MAX, request), UCS_ERR_UNSUPPORTED);
 	assert_int_equal(ucp_request_check_status(request), UCS_ERR_UNSUPPORTED);
@@ -193,8 +192,6 @@ static void sends_begin(struct ucx_request *request, ucp_ep_h ep, uint32_t flags
  * waits for its receive. They end in any order. */
 static void flush__of_what_was_sent_before(void **state)
 {
-	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-	const ucp_worker_params_t how = {.field_mask = 0};
 	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
 	struct ucx_request before, beside, behind[3], asked;
 	void *of_worker, *of_endpoint;
@@ -205,8 +202,7 @@ static void flush__of_what_was_sent_before(void **state)
 	size_t length;
 
 	(void)state;
-	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-	assert_int_equal(ucp_worker_create(context, &how, &worker), UCS_OK);
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
 	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
 	to.address = address;
 	assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
