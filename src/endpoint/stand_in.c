@@ -49,7 +49,8 @@ static bool endpoint_replace(struct thole_endpoint *endpoint)
 	if (armed) {
 		whole->beside = true;
 		endpoint_arm(endpoint);
-		whole->armed_at = endpoint_timer(endpoint, 1) ? endpoint_turns(endpoint) : 0;
+		endpoint_rouse(&endpoint->base, 0);
+		whole->armed_at = whole->roused ? endpoint_turns(endpoint) : 0;
 	}
 	return whole->calls != calls;
 }

@@ -1995,8 +1995,8 @@ FAULTS = [
     Fault(
         "an event loop that is slow to wake sleeps on, since another was there first",
         STAND_IN,
-        "whole->armed_at = endpoint_timer(endpoint, 1) ? ",
-        "whole->armed_at = 1 ? ",
+        "\t\tendpoint_rouse(&endpoint->base, 0);\n\t\twhole->armed_at = whole->roused ? ",
+        "\t\twhole->armed_at = 1 ? ",
     ),
     Fault(
         "the progress thread keeps the lock for ever",

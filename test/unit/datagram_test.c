@@ -607,6 +607,14 @@ static void arm(struct thole_endpoint *endpoint)
 	}
 }
 
+/* Two that know each other, and have nothing to do. */
+static void two_rest(struct pair *pair)
+{
+	two_open(pair, host_a, host_b);
+	two_exchange(pair, 1, 10);
+	pair_progress(pair, 1000);
+}
+
 static void sleep__a_message_wakes(void **state)
 {
 	struct thole_request *receive;
@@ -615,9 +623,7 @@ static void sleep__a_message_wakes(void **state)
 	struct pollfd ready;
 
 	(void)state;
-	two_open(&pair, host_a, host_b);
-	two_exchange(&pair, 1, 10);
-	pair_progress(&pair, 1000);
+	two_rest(&pair);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &in, 1, 0, 0, 0, NULL, &receive), 0);
 	arm(pair.b);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &out, 1, 0, 0, 0, NULL, NULL), 0);
@@ -656,9 +662,7 @@ static void sleep__a_send_wakes(void **state)
 	char byte = 7;
 
 	(void)state;
-	two_open(&pair, host_a, host_b);
-	two_exchange(&pair, 1, 10);
-	pair_progress(&pair, 1000);
+	two_rest(&pair);
 	for (int i = 0; i < 2; i++) {
 		arm(pair.a);
 		assert_false(pair_readable(pair.a));
@@ -676,9 +680,7 @@ static void sleep__a_timer_wakes(void **state)
 	char byte = 7;
 
 	(void)state;
-	two_open(&pair, host_a, host_b);
-	two_exchange(&pair, 1, 10);
-	pair_progress(&pair, 1000);
+	two_rest(&pair);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 	while (pair_counter(pair.a, "frames_retransmitted") < 3) {
 		struct pollfd ready = {.fd = thole_fd(pair.a), .events = POLLIN};
