@@ -23,6 +23,7 @@ import dataclasses
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -238,6 +239,14 @@ def machine(request: pytest.FixtureRequest, common: Path) -> Iterator[None]:
             stack.enter_context(locked(common / f"{name}.apart"))
         stack.enter_context(locked(common / "machine.lock", fcntl.LOCK_EX if is_alone(request.node) else fcntl.LOCK_SH))
         yield
+
+
+@pytest.fixture(autouse=True)
+def signals_held() -> Iterator[None]:
+    """What a test leaves blocked, all programs that are started later in this worker would never hear."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    assert signal.pthread_sigmask(signal.SIG_SETMASK, before) == before
 
 
 @pytest.fixture(scope="session")

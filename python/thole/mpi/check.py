@@ -297,26 +297,36 @@ def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
     return begin
 
 
+@contextlib.contextmanager
+def _signals_held() -> Iterator[set[int | signal.Signals]]:
+    """Those that are handed on, and a child's end, wait to be asked for; gives the mask of before, which comes back."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int:
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
     words = wrap(way, command, names, ucx, sieve.token)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
-    begun = _beginner(mask)
-    try:
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
-    except OSError as error:
-        raise not_run(words[0], error, "check the command") from None
-    assert process.stderr is not None
-    reader = threading.Thread(target=_pass_on, args=(process.stderr, sieve), daemon=True)
-    try:
-        reader.start()
-    except RuntimeError:
-        process.terminate()
-        raise not_run("a thread of --check", OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "") from None
-    status = _wait(process, sieve)
-    reader.join(LAST_WORDS_S)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    with _signals_held() as mask:
+        begun = _beginner(mask)
+        try:
+            process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
+        except OSError as error:
+            raise not_run(words[0], error, "check the command") from None
+        assert process.stderr is not None
+        reader = threading.Thread(target=_pass_on, args=(process.stderr, sieve), daemon=True)
+        try:
+            reader.start()
+        except RuntimeError:
+            process.terminate()
+            process.wait()
+            raise not_run("a thread of --check", OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "") from None
+        status = _wait(process, sieve)
+        reader.join(LAST_WORDS_S)
     verdict = judge(list(sieve.ranks), status)
     for line in verdict.lines + verdict.failures:
         say(line)
