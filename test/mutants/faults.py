@@ -2555,8 +2555,8 @@ FAULTS = [
     Fault(
         "long messages that cross are read before they are written",
         SHM_SERVE,
-        "list_empty(&link->fetches) ? BULK_SHARE",
-        "true ? BULK_SHARE",
+        "bulk_fetches(link) ? BULK_SHARE_CROSSED",
+        "false ? BULK_SHARE_CROSSED",
     ),
     Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(

@@ -20,6 +20,7 @@
 #include "mappings.h"
 #include "pair.h"
 #include "process_vm.h"
+#include "transport/shm/bulk.h"
 
 enum { LENGTH = 1000000, ALWAYS = 1 << 30, COPY_SEGMENTS_MAX = SEGMENTS_A_CALL + 2 };
 
@@ -508,7 +509,7 @@ static void lent__comes_back(void **state)
 			thole_progress(pair.a);
 		assert_true(out_of(&pair)->bulk_lent);
 		kernel.reads = refused ? 2 : ALWAYS;
-		while (!refused && !list_empty(&shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->fetches))
+		while (!refused && bulk_fetches(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)))
 			thole_progress(pair.a); /* alone */
 		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
 		pair_check(3, to, LENGTH);
@@ -682,7 +683,7 @@ static void asked_open(void)
 		thole_recv(asked.pair.b, asked.pair.b_to_a, asked.to, LENGTH, 1, 0, 0, NULL, &asked.receive), 0);
 	assert_int_equal(
 		thole_send(asked.pair.a, asked.pair.a_to_b, asked.from, LENGTH, 1, 0, 0, NULL, &asked.send), 0);
-	while (shm_link(&endpoint_peer(asked.pair.b, asked.pair.b_to_a)->base)->pulls == 0)
+	while (shm_link(&endpoint_peer(asked.pair.b, asked.pair.b_to_a)->base)->pulling == 0)
 		thole_progress(asked.pair.b);
 }
 

@@ -28,6 +28,12 @@ static inline uint64_t claim_pack(struct claim claim)
 	return claim.front | (uint64_t)claim.back << CLAIM_BITS | (uint64_t)claim.sequence << 2 * CLAIM_BITS;
 }
 
+/* Whether something is fetched from the peer. */
+static inline bool bulk_fetches(const struct shm_peer *link)
+{
+	return !list_empty(&link->copies) || !list_empty(&link->pulls);
+}
+
 /* The peer has bulk work, or accesses, */
 static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 {
@@ -39,7 +45,7 @@ static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 /* or perhaps none any more. */
 static inline void bulk_settle(struct shm_peer *link)
 {
-	if (list_empty(&link->fetches) && list_empty(&link->serves) && link->accesses == 0)
+	if (!bulk_fetches(link) && list_empty(&link->serves) && link->accesses == 0)
 		list_remove(&link->active);
 }
 

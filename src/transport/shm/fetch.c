@@ -77,7 +77,7 @@ static void fetch_free(struct shm *shm, struct fetch *fetch)
 	struct shm_peer *link = shm_link(fetch->peer);
 
 	if (fetch->pulled)
-		link->pulls--;
+		link->pulling--;
 	if (fetch->offer >= 0)
 		link->offers_used &= ~(1u << fetch->offer);
 	free(fetch->many);
@@ -141,7 +141,7 @@ static void fetch_pull(struct fetch *fetch)
 	};
 
 	fetch->pulled = true;
-	link->pulls++;
+	link->pulling++;
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
 	record.arg[2] = fetch_piece(fetch);
@@ -278,11 +278,21 @@ static bool fetch_helped(const struct fetch *fetch, uint32_t back, uint32_t *don
 	return *done_p == back || failed;
 }
 
+/* From now on by `method`, among those of its kind. */
+static void fetch_turn(struct fetch *fetch, enum bulk_method method)
+{
+	struct shm_peer *link = shm_link(fetch->peer);
+
+	list_remove(&fetch->node);
+	fetch->method = (uint8_t)method;
+	list_push_back(method == BULK_RING ? &link->pulls : &link->copies, &fetch->node);
+}
+
 /* The kernel refused this process the peer's memory: the rest goes through the ring, or it ends, in either case only
  * after the sender, which may be writing its blocks. */
 static int fetch_refused(struct fetch *fetch, int error)
 {
-	fetch->method = BULK_RING;
+	fetch_turn(fetch, BULK_RING);
 	if (error == ESTALE) { /* it runs another program now, or has closed its endpoint */
 		fetch->status = shm_end_status(shm_link(fetch->peer));
 		connect_ending(fetch->peer);
@@ -330,7 +340,7 @@ static int fetch_mapped(const struct fetch *fetch, uint64_t length, uint64_t *do
 /* The mapping has ended, since its owner has forked, or lends it no more: the rest goes through the ring. */
 static int fetch_unmapped(struct fetch *fetch)
 {
-	fetch->method = BULK_RING;
+	fetch_turn(fetch, BULK_RING);
 	transport_count(fetch->peer->owner, COUNTER_BULK_FALLBACKS);
 	return 1;
 }
@@ -359,7 +369,7 @@ static bool fetch_copy_several(struct fetch *fetch)
 	uint64_t bytes = 0, left;
 	size_t count = 0;
 
-	for (; node && count < SEVERAL_MAX; node = list_next(&link->fetches, node)) {
+	for (; node && count < SEVERAL_MAX; node = list_next(&link->copies, node)) {
 		struct fetch *next = container_of(node, struct fetch, node);
 		const struct iovec *local = next->job->vector->segments;
 
@@ -426,7 +436,7 @@ static int fetch_ring(struct fetch *fetch)
 {
 	uint32_t done;
 
-	if (fetch->pulled || shm_link(fetch->peer)->pulls >= PULLS_MAX)
+	if (fetch->pulled || shm_link(fetch->peer)->pulling >= PULLS_MAX)
 		return 0;
 	if (fetch->offer >= 0) {
 		if (!fetch_helped(fetch, fetch->back, &done))
@@ -479,7 +489,7 @@ void fetch_window(struct transport_fetch *job)
 				  ? clock_now_ns()
 				  : 0;
 	bulk_activate(shm, link);
-	list_push_back(&link->fetches, &fetch->node);
+	list_push_back(fetch->method == BULK_RING ? &link->pulls : &link->copies, &fetch->node);
 	attach_tell(peer, job->vector, true);
 	if (fetch->method == BULK_COOPERATIVE) {
 		fetch_offer(fetch);
@@ -537,7 +547,8 @@ static void fetch_leave(struct fetch *fetch, int status, uint64_t now_ns)
 		return;
 	if (fetch->offer >= 0 && fetch->method != BULK_RING) /* else it is closed already */
 		fetch_close(fetch, fetch_front(fetch));
-	fetch->method = BULK_RING;
+	if (fetch->method != BULK_RING)
+		fetch_turn(fetch, BULK_RING);
 	fetch->status = status;
 	fetch->left_ns = now_ns;
 }
@@ -569,10 +580,20 @@ static bool fetch_is_left(struct fetch *fetch, uint64_t now_ns)
 	return door_is_left(link, fetch->offer, now_ns);
 }
 
+static void fetch_leave_all(struct shm_peer *link, int status, uint64_t now_ns)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&link->copies)))
+		fetch_leave(container_of(node, struct fetch, node), status, now_ns); /* is a pull now */
+	for (node = list_first(&link->pulls); node; node = list_next(&link->pulls, node))
+		fetch_leave(container_of(node, struct fetch, node), status, now_ns);
+}
+
 /* End those fetches from a peer that is gone whose memory it is out of. Returns how many. */
 static int fetch_leave_ended(struct shm *shm, struct shm_peer *link)
 {
-	struct list_node *node = list_first(&link->fetches), *next;
+	struct list_node *node = list_first(&link->pulls), *next;
 	uint64_t now_ns = clock_now_ns();
 	int n = 0;
 
@@ -581,68 +602,73 @@ static int fetch_leave_ended(struct shm *shm, struct shm_peer *link)
 		struct transport_fetch *job = fetch->job;
 		int status = fetch->status;
 
-		next = list_next(&link->fetches, node);
+		next = list_next(&link->pulls, node);
 		if (!fetch_is_left(fetch, now_ns))
 			continue;
 		fetch_free(shm, fetch);
 		shm->owner->up->fetched(job, status);
 		n++;
 	}
-	if (n > 0 && list_empty(&link->fetches))
+	if (n > 0 && !bulk_fetches(link))
 		shm->dead++; /* its memory goes now */
 	return n;
 }
 
 void fetch_lost(struct transport_peer *peer)
 {
-	struct list_node *fetches = &shm_link(peer)->fetches;
-	uint64_t now_ns = clock_now_ns();
+	struct shm_peer *link = shm_link(peer);
 
-	for (struct list_node *node = list_first(fetches); node; node = list_next(fetches, node))
-		fetch_leave(container_of(node, struct fetch, node), peer->gone_status, now_ns);
-	fetch_leave_ended(shm_of(peer->owner), shm_link(peer));
+	fetch_leave_all(link, peer->gone_status, clock_now_ns());
+	fetch_leave_ended(shm_of(peer->owner), link);
 }
 
 bool fetch_withdraw(struct transport_peer *peer, uint64_t now_ns)
 {
-	struct list_node *fetches = &shm_link(peer)->fetches;
+	struct shm_peer *link = shm_link(peer);
 	bool left = true;
 
-	for (struct list_node *node = list_first(fetches); node; node = list_next(fetches, node)) {
-		struct fetch *fetch = container_of(node, struct fetch, node);
-
-		fetch_leave(fetch, THOLE_ERR_CANCELED, now_ns);
-		left &= fetch_is_left(fetch, now_ns);
-	}
+	fetch_leave_all(link, THOLE_ERR_CANCELED, now_ns);
+	for (struct list_node *node = list_first(&link->pulls); node; node = list_next(&link->pulls, node))
+		left &= fetch_is_left(container_of(node, struct fetch, node), now_ns);
 	return left;
 }
 
 /* ---- Running --------------------------------------------------------------------------------------- */
 
-int fetch_progress(struct transport_peer *peer)
+/* The oldest copy, and the end of those that were done with it. */
+static int fetch_progress_copies(struct shm_peer *link)
 {
-	struct shm_peer *link = shm_link(peer);
-	struct list_node *node = list_first(&link->fetches), *next;
+	struct list_node *node;
 	int n = 0;
 
-	if (peer->gone)
-		return fetch_leave_ended(shm_of(peer->owner), link);
-	/* The oldest copy, and ring fetches up to their number. */
-	for (bool copied = false; node && !peer->gone; node = next) {
+	for (bool copied = false; (node = list_first(&link->copies)) && !link->peer->gone;) {
 		struct fetch *fetch = container_of(node, struct fetch, node);
 
-		next = list_next(&link->fetches, node);
-		if (fetch->method == BULK_RING) {
-			n += fetch_ring(fetch);
-		} else if (fetch_is_done(fetch)) { /* with the one before it */
+		if (fetch_is_done(fetch)) {
 			fetch_end(fetch, 0);
 			n++;
 		} else if (!copied) {
 			copied = true;
 			n += fetch_copy(fetch);
-		}
-		if (link->pulls >= PULLS_MAX && copied)
+		} else {
 			break;
+		}
+	}
+	return n;
+}
+
+int fetch_progress(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct list_node *node, *next;
+	int n;
+
+	if (peer->gone)
+		return fetch_leave_ended(shm_of(peer->owner), link);
+	n = fetch_progress_copies(link);
+	for (node = list_first(&link->pulls); node && !peer->gone && link->pulling < PULLS_MAX; node = next) {
+		next = list_next(&link->pulls, node);
+		n += fetch_ring(container_of(node, struct fetch, node));
 	}
 	return n;
 }
@@ -651,19 +677,19 @@ void fetch_take_over(struct transport_peer *peer, uint64_t now_ns)
 {
 	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_link(peer);
-	struct list_node *node = list_first(&link->fetches);
+	struct list_node *node = list_first(&link->pulls);
 	struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
 
-	if (!fetch || fetch->left_ns || fetch->method != BULK_RING || !fetch->pulled ||
-	    owner->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
+	if (!fetch || fetch->left_ns || !fetch->pulled || owner->options.bulk == OPTION_BULK_RING ||
+	    !copy_allowed(peer))
 		return;
 	if (fetch->seen_ns == 0)
 		fetch->seen_ns = now_ns;
 	if (now_ns - fetch->seen_ns < TAKE_OVER_NS)
 		return;
-	fetch->method = BULK_ONE_COPY;
+	fetch_turn(fetch, BULK_ONE_COPY);
 	fetch->generation++; /* what the sender still pushes is for nobody, even if this one pulls again */
 	fetch->pulled = false;
-	link->pulls--;
+	link->pulling--;
 	transport_count(owner, COUNTER_BULK_TAKEN_OVER);
 }

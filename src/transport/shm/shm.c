@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/shm/shm.h"
+#include "transport/shm/bulk.h"
 
 enum {
 	BUSY_SLEEP_NS = 100000,      /* longest sleep while a ring or copy is waited for that wakes nobody */
@@ -93,7 +93,8 @@ struct shm_peer *shm_peer_get(struct transport_peer *peer)
 		return NULL;
 	link->peer = peer;
 	link->watch_in.fd = link->watch_out.fd = link->watch_process.fd = -1;
-	list_init(&link->fetches);
+	list_init(&link->copies);
+	list_init(&link->pulls);
 	list_init(&link->serves);
 	list_init(&link->active);
 	list_init(&link->accessing);
@@ -385,7 +386,7 @@ static void shm_reap(struct transport_owner *owner)
 
 		if (link->dead && !shm_access_is_left(link, now_ns))
 			left++;
-		else if (link->dead && list_empty(&link->fetches)) /* else when the last of them has ended */
+		else if (link->dead && !bulk_fetches(link)) /* else when the last of them has ended */
 			shm_release(link->peer);
 	}
 	shm->dead = left;

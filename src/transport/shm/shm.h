@@ -293,12 +293,13 @@ struct shm_peer {
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
 	uint64_t cookie_address, cookie; /* from its greeting */
-	struct list_node fetches; /* bulk: what this process fetches from the peer, in order */
+	struct list_node copies;  /* bulk: what this process fetches from the peer by itself, in order, */
+	struct list_node pulls;   /* and what by the ring, */
 	struct list_node serves;  /* and what it was asked to push or help with */
 	struct transport_peer *peer;
 	struct list_node node;    /* in shm->links */
-	struct list_node active;  /* in shm->active while one of the two is not empty, or there are accesses */
-	uint32_t pulls;           /* ring fetches under way */
+	struct list_node active;  /* in shm->active while one of these is not empty, or there are accesses */
+	uint32_t pulling;         /* pulls that the peer was asked for */
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	struct eager_sample sample;
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: pace_streams */
