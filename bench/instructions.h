@@ -18,8 +18,8 @@ static inline double instructions_each_ns(void)
 #if defined(__x86_64__)
 	__asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(turns));
 #else
-	while (turns)
-		__asm__ volatile("" : "+r"(turns) : "0"(turns - 1));
+	while (turns-- > 0)
+		__asm__ volatile("" : "+r"(turns));
 #endif
 	return (double)(clock_now_ns() - start) / 1e7;
 }
