@@ -8,6 +8,7 @@
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -146,12 +147,21 @@ static inline unsigned capture_host(const uint8_t mac[6])
 	return memcmp(mac, hosts, sizeof(hosts)) == 0 && mac[5] <= 2 ? mac[5] : 0;
 }
 
+static inline bool capture_numbers(FILE *file, uint32_t *numbers, size_t count)
+{
+	if (fread(numbers, sizeof(*numbers), count, file) != count)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = le32toh(numbers[i]);
+	return true;
+}
+
 /* The next frame of a pcap file of little-endian numbers and microseconds. */
 static inline bool capture_read(FILE *file, struct capture_frame *frame, uint64_t *time_ns_p, bool *cut_p)
 {
 	uint32_t head[4]; /* seconds, microseconds, bytes kept, bytes caught */
 
-	if (fread(head, sizeof(head), 1, file) != 1 || head[2] > head[3] || head[3] > CAPTURE_FRAME_MAX ||
+	if (!capture_numbers(file, head, 4) || head[2] > head[3] || head[3] > CAPTURE_FRAME_MAX ||
 	    head[2] < CAPTURE_ETHERNET + 2 + 16 || fread(frame->bytes, head[2], 1, file) != 1)
 		return false;
 	*time_ns_p = head[0] * UINT64_C(1000000000) + head[1] * UINT64_C(1000);
@@ -194,7 +204,7 @@ static inline bool capture_load(struct capture *capture, const struct capture_fi
 	capture->frames = calloc(CAPTURE_FRAMES_MAX, sizeof(*capture->frames));
 	snprintf(path, sizeof(path), "%s/%s.pcap", folder, which->name);
 	file = fopen(path, "rb");
-	if (file && windows && capture->frames && fread(head, sizeof(head), 1, file) == 1 && head[0] == 0xa1b2c3d4) {
+	if (file && windows && capture->frames && capture_numbers(file, head, 6) && head[0] == 0xa1b2c3d4) {
 		while (capture->count < CAPTURE_FRAMES_MAX &&
 		       capture_read(file, &capture->frames[capture->count], &time_ns, &cut)) {
 			struct capture_frame *frame = &capture->frames[capture->count++];
