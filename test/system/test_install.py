@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, clean_environment, locked
+from conftest import FULL, IN_FULL, ROOT, clean_environment, locked
 from test_tool import snapshot
 from thole import cli
 
@@ -226,6 +226,31 @@ def test_setup__what_is_not_supported_is_said_first(build: Path, tmp_path: Path,
         check=False,
     )
     assert done.returncode != 0 and said in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "s390x-linux-gnu"])
+def test_build__for_another_processor(build: Path, tmp_path: Path, triple: str) -> None:
+    """All but tests and UCX's interface, with the headers of this system that are the same on all; s390x is big-endian."""
+    if not FULL:
+        pytest.skip(IN_FULL)
+    if not shutil.which(f"{triple}-gcc"):
+        pytest.skip(f"{triple}-gcc is missing: apt-get install gcc-{triple} libc6-dev-*-cross")
+    env = meson_below(build) | {"PKG_CONFIG_LIBDIR": str(tmp_path)}
+    include, cpu = tmp_path / "include", triple.split("-")[0]
+    include.mkdir()
+    for folder in ("rdma", "infiniband"):
+        (include / folder).symlink_to(Path("/usr/include") / folder)
+    (tmp_path / "libfabric.pc").write_text(f"Name: libfabric\nDescription: x\nVersion: 1\nCflags: -I{include}\n")
+    (tmp_path / "cross").write_text(
+        f"[binaries]\nc = '{triple}-gcc'\nar = '{triple}-gcc-ar'\npkg-config = 'pkg-config'\n"
+        f"[built-in options]\nc_args = ['-I{include}', '-Werror=implicit-function-declaration']\n"
+        f"[host_machine]\nsystem = 'linux'\ncpu_family = '{cpu}'\ncpu = '{cpu}'\n"
+        f"endian = '{'big' if cpu == 's390x' else 'little'}'\n"
+    )
+    words = ("-Dtests=false", "-Ducx=disabled", "-Dverbs=enabled")
+    ran("meson", "setup", tmp_path / "build", ROOT, "--cross-file", tmp_path / "cross", *words, env=env)
+    ran("meson", "compile", "-C", tmp_path / "build", env=env)
+    assert (tmp_path / "build" / "provider" / "libthole-fi.so").exists()
 
 
 def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
