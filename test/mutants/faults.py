@@ -2555,7 +2555,7 @@ FAULTS = [
     Fault(
         "long messages that cross are read before they are written",
         SHM_SERVE,
-        "bulk_fetches(link) ? BULK_SHARE_CROSSED",
+        "shm_fetches(link) ? BULK_SHARE_CROSSED",
         "false ? BULK_SHARE_CROSSED",
     ),
     Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),

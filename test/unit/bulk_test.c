@@ -20,7 +20,6 @@
 #include "mappings.h"
 #include "pair.h"
 #include "process_vm.h"
-#include "transport/shm/bulk.h"
 
 enum { LENGTH = 1000000, ALWAYS = 1 << 30, COPY_SEGMENTS_MAX = SEGMENTS_A_CALL + 2 };
 
@@ -509,7 +508,7 @@ static void lent__comes_back(void **state)
 			thole_progress(pair.a);
 		assert_true(out_of(&pair)->bulk_lent);
 		kernel.reads = refused ? 2 : ALWAYS;
-		while (!refused && bulk_fetches(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)))
+		while (!refused && shm_fetches(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)))
 			thole_progress(pair.a); /* alone */
 		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
 		pair_check(3, to, LENGTH);

@@ -28,12 +28,6 @@ static inline uint64_t claim_pack(struct claim claim)
 	return claim.front | (uint64_t)claim.back << CLAIM_BITS | (uint64_t)claim.sequence << 2 * CLAIM_BITS;
 }
 
-/* Whether something is fetched from the peer. */
-static inline bool bulk_fetches(const struct shm_peer *link)
-{
-	return !list_empty(&link->copies) || !list_empty(&link->pulls);
-}
-
 /* The peer has bulk work, or accesses, */
 static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 {
@@ -45,7 +39,7 @@ static inline void bulk_activate(struct shm *shm, struct shm_peer *link)
 /* or perhaps none any more. */
 static inline void bulk_settle(struct shm_peer *link)
 {
-	if (!bulk_fetches(link) && list_empty(&link->serves) && link->accesses == 0)
+	if (!shm_fetches(link) && list_empty(&link->serves) && link->accesses == 0)
 		list_remove(&link->active);
 }
 

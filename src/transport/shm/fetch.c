@@ -609,7 +609,7 @@ static int fetch_leave_ended(struct shm *shm, struct shm_peer *link)
 		shm->owner->up->fetched(job, status);
 		n++;
 	}
-	if (n > 0 && !bulk_fetches(link))
+	if (n > 0 && !shm_fetches(link))
 		shm->dead++; /* its memory goes now */
 	return n;
 }

@@ -181,7 +181,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	const struct vector *vector = peer->owner->up->window(peer, serve->window);
 	struct record record = {.kind = RECORD_BULK_DATA, .length = RECORD_EXTERNAL, .tag = serve->id};
 	uint64_t piece_max = ring_piece_max(&link->out), piece = serve->piece;
-	uint64_t stop = serve->offset + (bulk_fetches(link) ? BULK_SHARE_CROSSED : BULK_SHARE);
+	uint64_t stop = serve->offset + (shm_fetches(link) ? BULK_SHARE_CROSSED : BULK_SHARE);
 	int pushed = 0;
 
 	if (!vector) {

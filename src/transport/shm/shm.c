@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/shm/bulk.h"
+#include "transport/shm/shm.h"
 
 enum {
 	BUSY_SLEEP_NS = 100000,      /* longest sleep while a ring or copy is waited for that wakes nobody */
@@ -386,7 +386,7 @@ static void shm_reap(struct transport_owner *owner)
 
 		if (link->dead && !shm_access_is_left(link, now_ns))
 			left++;
-		else if (link->dead && !bulk_fetches(link)) /* else when the last of them has ended */
+		else if (link->dead && !shm_fetches(link)) /* else when the last of them has ended */
 			shm_release(link->peer);
 	}
 	shm->dead = left;

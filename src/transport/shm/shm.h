@@ -419,6 +419,12 @@ static inline struct shm_peer *shm_link(struct transport_peer *peer)
 	return peer->link;
 }
 
+/* Whether something is fetched from the peer. */
+static inline bool shm_fetches(const struct shm_peer *link)
+{
+	return !list_empty(&link->copies) || !list_empty(&link->pulls);
+}
+
 /* The transport's part of a peer, made if there is none; NULL without memory. */
 struct shm_peer *shm_peer_get(struct transport_peer *peer);
 /* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER). */
