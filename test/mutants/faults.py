@@ -5756,6 +5756,94 @@ FAULTS = [
         "\t\tshm->connecting--;",
         "\t\tlink->connecting = false;",
     ),
+    Fault(
+        "a table fills up before it grows",
+        MATCH,
+        "if (table->keys >= table->size / 2)",
+        "if (table->keys + 1 >= table->size)",
+    ),
+    Fault(
+        "what a class that is dropped had fills its table for good",
+        MATCH,
+        "\ttable->keys = 0;\n",
+        "",
+    ),
+    Fault(
+        "where memory is refused each search tries to make an index",
+        MATCH,
+        "\t\t\tmatch->refused = true;\n"
+        "\t\t\treturn MATCH_CLASSES;",
+        "\t\t\treturn MATCH_CLASSES;",
+    ),
+    Fault(
+        "an index that was paid for once is made anew for each search",
+        MATCH,
+        "\tmatch->debt = 0;\n",
+        "",
+    ),
+    Fault(
+        "after memory was refused once an index has to be paid for",
+        MATCH,
+        "\tmatch->refused = false;\n",
+        "",
+    ),
+    Fault(
+        "tags that differ in their high bits have one hash",
+        MATCH,
+        "(uint32_t)((uint64_t)product >> 32 ^ (uint64_t)(product >> 64))",
+        "(uint32_t)((uint64_t)product >> 32)",
+    ),
+    Fault(
+        "a cache of one place has no hash",
+        CACHE,
+        "uint32_t log2 = 1;",
+        "uint32_t log2 = 0;",
+    ),
+    Fault(
+        "a registration whose mapping has changed counts as there",
+        CACHE,
+        "\treturn entry && entry_right(entry);\n"
+        "}",
+        "\treturn entry;\n"
+        "}",
+    ),
+    Fault(
+        "a registration without a monitor has the one of who was in its place",
+        CACHE,
+        "\t*entry = (struct cache_entry){.address = address, .length = length, .access = access, .uses = 1};\n",
+        "\tentry->address = address, entry->length = length, entry->access = access, entry->uses = 1;\n",
+    ),
+    Fault(
+        "each opening of the driver leaves a mapping",
+        DRIVER,
+        "\tmunmap((void *)(uintptr_t)page, sizeof(page->version));\n",
+        "",
+    ),
+    Fault(
+        "a driver that is closed stays mapped",
+        DRIVER,
+        "\t\tmunmap((void *)(uintptr_t)driver->shared, sizeof(*driver->shared));",
+        "\t\t(void)driver;",
+    ),
+    Fault(
+        "a driver that is closed has a page",
+        DRIVER,
+        "\tdriver->shared = NULL;\n",
+        "",
+    ),
+    Fault(
+        "regions that the cache drops stay in the driver",
+        DRIVER,
+        "\tdriver_forget(arg, (uint32_t)entry->handle);",
+        "\t(void)arg, (void)entry;",
+    ),
+    Fault(
+        "nothing needs a page in front of the region",
+        REGION,
+        "\tif (length == 0)\n"
+        "\t\treturn true;\n",
+        "",
+    ),
 ]
 
 
