@@ -6076,6 +6076,15 @@ FAULTS = [
         "\treport_tell(report);",
         "\tatomic_fetch_add(&report->opened, 1);",
     ),
+    Fault(
+        "what is said of a transfer with bytes of its own is believed",
+        "src/transport/verbs/bulk.c",
+        "\tif (record->length != RECORD_EXTERNAL) {\n"
+        "\t\ttransport_bad(pair->peer);\n"
+        "\t\treturn;\n"
+        "\t}\n",
+        "",
+    ),
 ]
 
 
