@@ -326,8 +326,7 @@ int thole_progress(struct thole_endpoint *endpoint)
 
 static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
 {
-	return timeout_ns < 0 || (uint64_t)timeout_ns > UINT64_MAX / 2 - now_ns ? UINT64_MAX
-									   : now_ns + (uint64_t)timeout_ns;
+	return timeout_ns < 0 ? UINT64_MAX : now_ns + (uint64_t)timeout_ns;
 }
 
 /* Wait until done(arg) or the timeout. Lock held. */

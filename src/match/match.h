@@ -57,7 +57,6 @@ struct match_receive {
 struct match_message {
 	struct list_node arrived; /* all messages, in order of arrival */
 	uint64_t tag;
-	uint64_t order; /* number in order of arrival */
 	uint32_t source;
 	struct list_node same[MATCH_CLASSES]; /* in each active class: those with the same key */
 };
@@ -94,7 +93,7 @@ struct match_class {
 struct match {
 	struct list_node receives;   /* posted receives, oldest first */
 	struct list_node *unindexed; /* the first of them that is in no index, or the list's head */
-	uint64_t orders;             /* numbers given out */
+	uint64_t orders;             /* numbers given out to receives */
 	uint32_t receive_count;
 	uint32_t message_count;
 	struct list_node messages;       /* unexpected messages, oldest first */
@@ -216,7 +215,6 @@ static inline struct match_receive *match_receive_next(const struct match *match
 /* Append an unexpected message. */
 static inline void match_store(struct match *match, struct match_message *message)
 {
-	message->order = match->orders++;
 	list_push_back(&match->messages, &message->arrived);
 	match->message_count++;
 	if (__builtin_expect(match->message_classes_active != 0, 0))

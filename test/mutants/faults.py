@@ -5756,6 +5756,335 @@ FAULTS = [
         "\t\tshm->connecting--;",
         "\t\tlink->connecting = false;",
     ),
+    Fault(
+        "a table fills up before it grows",
+        MATCH,
+        "if (table->keys >= table->size / 2)",
+        "if (table->keys + 1 >= table->size)",
+    ),
+    Fault(
+        "what a class that is dropped had fills its table for good",
+        MATCH,
+        "\ttable->keys = 0;\n",
+        "",
+    ),
+    Fault(
+        "where memory is refused each search tries to make an index",
+        MATCH,
+        "\t\t\tmatch->refused = true;\n"
+        "\t\t\treturn MATCH_CLASSES;",
+        "\t\t\treturn MATCH_CLASSES;",
+    ),
+    Fault(
+        "an index that was paid for once is made anew for each search",
+        MATCH,
+        "\tmatch->debt = 0;\n",
+        "",
+    ),
+    Fault(
+        "after memory was refused once an index has to be paid for",
+        MATCH,
+        "\tmatch->refused = false;\n",
+        "",
+    ),
+    Fault(
+        "tags that differ in their high bits have one hash",
+        MATCH,
+        "(uint32_t)((uint64_t)product >> 32 ^ (uint64_t)(product >> 64))",
+        "(uint32_t)((uint64_t)product >> 32)",
+    ),
+    Fault(
+        "a cache of one place has no hash",
+        CACHE,
+        "uint32_t log2 = 1;",
+        "uint32_t log2 = 0;",
+    ),
+    Fault(
+        "a registration whose mapping has changed counts as there",
+        CACHE,
+        "\treturn entry && entry_right(entry);\n"
+        "}",
+        "\treturn entry;\n"
+        "}",
+    ),
+    Fault(
+        "a registration without a monitor has the one of who was in its place",
+        CACHE,
+        "\t*entry = (struct cache_entry){.address = address, .length = length, .access = access, .uses = 1};\n",
+        "\tentry->address = address, entry->length = length, entry->access = access, entry->uses = 1;\n",
+    ),
+    Fault(
+        "each opening of the driver leaves a mapping",
+        DRIVER,
+        "\tmunmap((void *)(uintptr_t)page, sizeof(page->version));\n",
+        "",
+    ),
+    Fault(
+        "a driver that is closed stays mapped",
+        DRIVER,
+        "\t\tmunmap((void *)(uintptr_t)driver->shared, sizeof(*driver->shared));",
+        "\t\t(void)driver;",
+    ),
+    Fault(
+        "a driver that is closed has a page",
+        DRIVER,
+        "\tdriver->shared = NULL;\n",
+        "",
+    ),
+    Fault(
+        "regions that the cache drops stay in the driver",
+        DRIVER,
+        "\tdriver_forget(arg, (uint32_t)entry->handle);",
+        "\t(void)arg, (void)entry;",
+    ),
+    Fault(
+        "nothing needs a page in front of the region",
+        REGION,
+        "\tif (length == 0)\n"
+        "\t\treturn true;\n",
+        "",
+    ),
+    Fault(
+        "an endpoint that is closed leaves its timer open",
+        "src/endpoint/endpoint.c",
+        "\tif (endpoint_of(endpoint)->timer_fd >= 0)\n"
+        "\t\tclose(endpoint_of(endpoint)->timer_fd);\n",
+        "",
+    ),
+    Fault(
+        "an endpoint that is closed leaves its descriptor open",
+        "src/endpoint/endpoint.c",
+        "\tif (endpoint->base.wait_fd >= 0)\n"
+        "\t\tclose(endpoint->base.wait_fd);\n",
+        "",
+    ),
+    Fault(
+        "an endpoint that is closed leaves its report mapped",
+        "src/endpoint/endpoint.c",
+        "\treport_leave(endpoint_of(endpoint)->report);\n",
+        "",
+    ),
+    Fault(
+        "peers know how tags are hashed",
+        "src/endpoint/endpoint.c",
+        "\t\tmatch_salt(&endpoint->match[queue], salt);\n",
+        "",
+    ),
+    Fault(
+        "an endpoint that cannot be opened leaves open what it had opened",
+        "src/endpoint/endpoint.c",
+        "\tif (error) {\n"
+        "\t\tendpoint_close_transports(endpoint);\n"
+        "\t\tendpoint_free(endpoint);",
+        "\tif (error) {\n"
+        "\t\tendpoint_free(endpoint);",
+    ),
+    Fault(
+        "a program of one thread and its progress thread have no lock",
+        "src/endpoint/endpoint.c",
+        "endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;",
+        "endpoint->safe = attr->threads == THOLE_THREAD_SAFE;",
+    ),
+    Fault(
+        "a buffer for small messages has large ones awaited",
+        "src/endpoint/endpoint.c",
+        "endpoint->requests.live <= endpoint->multi_posted",
+        "endpoint->requests.live == 0",
+    ),
+    Fault(
+        "more counters are written than there are",
+        "src/endpoint/endpoint.c",
+        "(count < COUNTER_COUNT ? count : COUNTER_COUNT)",
+        "count",
+    ),
+    Fault(
+        "what only opening looks at is changed in an open endpoint",
+        "src/endpoint/endpoint.c",
+        "options_set(&endpoint->base.options, name, value, true)",
+        "options_set(&endpoint->base.options, name, value, false)",
+    ),
+    Fault(
+        "who yields keeps the lock",
+        WAIT,
+        "\tendpoint_unlock(endpoint);\n"
+        "\tsched_yield();\n"
+        "\tendpoint_lock(endpoint);",
+        "\tsched_yield();",
+    ),
+    Fault(
+        "ranks that share a core by chance never yield",
+        WAIT,
+        "return endpoint->base.oversubscribed || endpoint->base.core_shared;",
+        "return endpoint->base.oversubscribed;",
+    ),
+    Fault(
+        "polls in vain are paid for as if they had found something",
+        WAIT,
+        "\tif (n > 0)\n"
+        "\t\tpatience_paid(patience, now_ns, made);\n"
+        "\telse",
+        "\tif (n >= 0)\n"
+        "\t\tpatience_paid(patience, now_ns, made);\n"
+        "\telse",
+    ),
+    Fault(
+        "who looks once polls for a while",
+        WAIT,
+        "if (turn % 16 != 0 && timeout_ns != 0)",
+        "if (turn % 16 != 15)",
+    ),
+    Fault(
+        "who waits and spins keeps the lock",
+        WAIT,
+        "\t\t\tendpoint_unlock(endpoint);\n"
+        "\t\t\tcpu_pause();\n"
+        "\t\t\tthread_test(cancellable);\n"
+        "\t\t\tendpoint_lock(endpoint);",
+        "\t\t\tcpu_pause();",
+    ),
+    Fault(
+        "the request that wait_any collects stays in its place",
+        WAIT,
+        "\trequests[any.index] = NULL;\n",
+        "",
+    ),
+    Fault(
+        "wait_any looks at requests that are not there",
+        WAIT,
+        "\t\tif (any->requests[any->index] && request_is_done",
+        "\t\tif (request_is_done",
+    ),
+    Fault(
+        "wait_any waits for none at all",
+        WAIT,
+        "\tif (present == 0)\n"
+        '\t\treturn error_set(THOLE_ERR_ARGUMENT, "all %zu requests are NULL", count);\n',
+        "",
+    ),
+    Fault(
+        "who sleeps keeps the lock",
+        SLEEP,
+        "\t\tendpoint_unlock(endpoint);\n"
+        "\t\tdescriptor_sleep(endpoint->base.wait_fd, longest);\n"
+        "\t\tendpoint_lock(endpoint);",
+        "\t\tdescriptor_sleep(endpoint->base.wait_fd, longest);",
+    ),
+    Fault(
+        "a large message that is sent after arming is left to a loop that was not told",
+        SLEEP,
+        "counters[COUNTER_SENT_RENDEZVOUS] + ",
+        "",
+    ),
+    Fault(
+        "a put after arming is left to a loop that was not told",
+        SLEEP,
+        "counters[COUNTER_PUTS] +",
+        "",
+    ),
+    Fault(
+        "a get after arming is left to a loop that was not told",
+        SLEEP,
+        "\t       counters[COUNTER_GETS] + ",
+        "\t       ",
+    ),
+    Fault(
+        "an atomic operation after arming is left to a loop that was not told",
+        SLEEP,
+        " + counters[COUNTER_ATOMICS]",
+        "",
+    ),
+    Fault(
+        "only the last transport keeps an endpoint awake",
+        TURN,
+        "longest = most < longest ? most : longest;",
+        "longest = most;",
+    ),
+    Fault(
+        "who is always busy hears of no new connection",
+        TURN,
+        "\tif (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)\n"
+        "\t\tendpoint_maintain(endpoint, clock_now_ns());\n",
+        "",
+    ),
+    Fault(
+        "a test makes no progress",
+        "src/endpoint/poll.c",
+        "\tif (request->state != REQUEST_DONE)\n"
+        "\t\tendpoint_progress(endpoint);\n",
+        "",
+    ),
+    Fault(
+        "a peek makes no progress",
+        "src/endpoint/poll.c",
+        "\tif (list_empty(&endpoint->done))\n"
+        "\t\tendpoint_progress(endpoint);\n",
+        "",
+    ),
+    Fault(
+        "a poll makes no progress",
+        "src/endpoint/poll.c",
+        "\tendpoint_progress(endpoint);\n"
+        "\twhile (n < count",
+        "\twhile (n < count",
+    ),
+    Fault(
+        "a poll takes more completions than there is room for",
+        "src/endpoint/poll.c",
+        "while (n < count && ",
+        "while (n <= count && ",
+    ),
+    Fault(
+        "a probe makes no progress",
+        "src/endpoint/poll.c",
+        "\tif (unexpected || endpoint_progress(endpoint) == 0)\n"
+        "\t\treturn unexpected;",
+        "\tif (unexpected)\n"
+        "\t\treturn unexpected;",
+    ),
+    Fault(
+        "a probe does not look at what its progress has brought",
+        "src/endpoint/poll.c",
+        "\treturn receive_find(endpoint, source, tag, mask, flags);\n"
+        "}",
+        "\treturn NULL;\n"
+        "}",
+    ),
+    Fault(
+        "a report of another kind is written to",
+        "src/endpoint/report.c",
+        "report->magic != REPORT_MAGIC || ",
+        "",
+    ),
+    Fault(
+        "a failure that is told leaves its report mapped",
+        "src/endpoint/report.c",
+        "\treport_leave(report);\n"
+        "}",
+        "}",
+    ),
+    Fault(
+        "a report of another build stays mapped",
+        "src/endpoint/report.c",
+        "\t\tmunmap(report, sizeof(*report));\n"
+        "\t\treturn NULL;",
+        "\t\treturn NULL;",
+    ),
+    Fault(
+        "nobody hears that an endpoint is open",
+        "src/endpoint/report.c",
+        "\tatomic_fetch_add(&report->opened, 1);\n"
+        "\treport_tell(report);",
+        "\tatomic_fetch_add(&report->opened, 1);",
+    ),
+    Fault(
+        "what is said of a transfer with bytes of its own is believed",
+        "src/transport/verbs/bulk.c",
+        "\tif (record->length != RECORD_EXTERNAL) {\n"
+        "\t\ttransport_bad(pair->peer);\n"
+        "\t\treturn;\n"
+        "\t}\n",
+        "",
+    ),
 ]
 
 

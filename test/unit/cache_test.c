@@ -33,7 +33,8 @@ static int made_enter(void *arg, struct cache_entry *entry)
 	assert_in_range(++registrar.next, 1, HANDLES);
 	registrar.live++;
 	entry->handle = handle;
-	entry->word = registrar.blind ? NULL : registrar.words + handle;
+	if (!registrar.blind) /* else as it was given: none */
+		entry->word = registrar.words + handle;
 	entry->generation = registrar.words[handle];
 	registrar.made[handle] = *entry;
 	return 0;
@@ -107,6 +108,11 @@ static void found(void **state)
 	assert_int_equal(use(&cache, 100, 10, CACHE_WRITE), 3); /* more access than it was entered with */
 	assert_int_equal(use(&cache, 100, 10, CACHE_WRITE), 3);
 	assert_int_equal(use(&cache, 100, 10, 0), 3); /* less does */
+	assert_true(cache_has(&cache, 100, 10, 0) && cache_has(&cache, 100, 10, CACHE_WRITE));
+	assert_true(cache_has(&cache, 100, 11, 0));
+	assert_false(cache_has(&cache, 100, 11, CACHE_WRITE) || cache_has(&cache, 100, 12, 0));
+	registrar.words[1]++; /* the mapping has changed */
+	assert_false(cache_has(&cache, 100, 11, 0));
 	assert_counts(&cache, 3, 4, 0, 0);
 	cache_end(&cache);
 }
@@ -144,14 +150,15 @@ static void blind(void **state)
 	struct cache cache;
 
 	(void)state;
-	cache_make(&cache, 8, 8, UINT64_MAX);
+	cache_make(&cache, 2, 0, UINT64_MAX);
+	use(&cache, 100, 10, 0); /* the place was another's, with a monitor */
 	registrar.blind = true;
-	assert_int_equal(take(&cache, 100, 10, 0, &first), 0);
-	assert_int_equal(take(&cache, 100, 10, 0, &second), 1);
+	assert_int_equal(take(&cache, 100, 10, 0, &first), 1);
+	assert_int_equal(take(&cache, 100, 10, 0, &second), 2);
 	cache_give(&cache, first);
 	cache_give(&cache, second);
 	assert_int_equal(registrar.live, 0);
-	assert_counts(&cache, 0, 2, 0, 0);
+	assert_counts(&cache, 0, 3, 0, 1);
 	cache_end(&cache);
 }
 
@@ -192,6 +199,19 @@ static void full(void **state)
 		take(&cache, i, 1, 0, &entries[i]);
 	for (uint64_t i = 0; i < 3; i++)
 		cache_give(&cache, entries[i]);
+	cache_end(&cache);
+}
+
+static void one_place(void **state)
+{
+	struct cache cache;
+
+	(void)state;
+	cache_make(&cache, 1, 1, UINT64_MAX);
+	for (uint64_t i = 0; i < 100; i++) {
+		assert_int_equal(use(&cache, i << 12, 100 * i + 1, 0), i);
+		assert_int_equal(use(&cache, i << 12, 100 * i + 1, 0), i);
+	}
 	cache_end(&cache);
 }
 
@@ -381,7 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(found), cmocka_unit_test(invalid),          cmocka_unit_test(blind),
-		cmocka_unit_test(full),  cmocka_unit_test(random_histories),
+		cmocka_unit_test(full),  cmocka_unit_test(one_place),        cmocka_unit_test(random_histories),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

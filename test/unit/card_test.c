@@ -1575,8 +1575,14 @@ static void test_no_bays(void **state)
 	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
 	message(0, 1, 0, 100);
 	begin_message(1, 0, BYTES, MILLISECOND);
+	/* One that has bytes of its own behind it is none of these. */
 	record = hostile_pull(window_told(), 7, UINT64_MAX);
+	record.length = 0;
 	hostile_says(&record);
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
+	record.length = RECORD_EXTERNAL;
+	hostile_says(&record);
+	assert_int_equal(counter(1, COUNTER_BAD_RECORDS), 1);
 	record = (struct record){.kind = VERBS_LANDED, .length = RECORD_EXTERNAL, .imm = 7, .arg = {4}};
 	hostile_says(&record);
 	assert_true(list_empty(&pair_between(1, 0)->serves));

@@ -9,8 +9,8 @@
 
 enum { DESCRIPTORS_MAX = 1024 };
 
-/* But the one by which a process's end is known, which stays until then (life.c). */
-static inline int descriptors_open(void)
+/* Those of what has this in its name. */
+static inline int descriptors_of(const char *part)
 {
 	int count = 0;
 
@@ -18,9 +18,15 @@ static inline int descriptors_open(void)
 		char path[32], name[64] = "";
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		count += readlink(path, name, sizeof(name) - 1) > 0 && !strstr(name, "memfd:thole life");
+		count += readlink(path, name, sizeof(name) - 1) > 0 && strstr(name, part);
 	}
 	return count;
+}
+
+/* But the one by which a process's end is known, which stays until then (life.c). */
+static inline int descriptors_open(void)
+{
+	return descriptors_of("") - descriptors_of("memfd:thole life");
 }
 
 #endif

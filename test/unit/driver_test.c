@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "mappings.h"
 #include "memory/driver.h"
 #include "thole.h"
 
@@ -29,7 +30,7 @@ static struct {
 	struct thole_driver_segment segments[8];
 	struct thole_driver_pin pin;
 	struct thole_driver_copy copy;
-	int opens, fd;
+	int opens, fd, forgotten;
 } device;
 
 int __real_open64(const char *path, int flags, mode_t mode);
@@ -78,6 +79,9 @@ int __wrap_ioctl(int fd, unsigned long command, void *argument)
 		memcpy(device.segments, (void *)(uintptr_t)device.declare.segments,
 		       (device.declare.count < 8 ? device.declare.count : 8) * sizeof(device.segments[0]));
 		((struct thole_driver_declare *)argument)->id = 7;
+		break;
+	case THOLE_DRIVER_FORGET:
+		device.forgotten++;
 		break;
 	case THOLE_DRIVER_PIN:
 		memcpy(&device.pin, argument, sizeof(device.pin));
@@ -145,6 +149,7 @@ static void calls(void **state)
 				    {memory + 40, 6}};
 	struct thole_driver_pin pin;
 	struct driver driver;
+	int mapped = mappings_of("memfd:device");
 	uint32_t id = 0;
 
 	(void)state;
@@ -180,6 +185,9 @@ static void calls(void **state)
 	assert_int_equal(device.argument, 7);
 	driver_close(&driver);
 	assert_int_equal(fcntl(device.fd, F_GETFD), -1);
+	assert_int_equal(driver.fd, -1);
+	assert_null(driver.shared);
+	assert_int_equal(mappings_of("memfd:device"), mapped);
 }
 
 static void errors(void **state)
@@ -230,6 +238,7 @@ static void registrar(void **state)
 	assert_int_equal(cache_take(&cache, 0x2000, 100, 0, &entry), CACHE_FULL);
 	assert_int_equal(device.declare.flags, 0);
 	assert_int_equal(cache.idle_count, 0);
+	assert_int_equal(device.forgotten, 1);
 	device.call_errno = EFAULT;
 	assert_int_equal(cache_take(&cache, 0x2000, 100, 0, &entry), THOLE_ERR_FAULT);
 	cache_fini(&cache);

@@ -21,9 +21,11 @@ void *__wrap_calloc(size_t count, size_t size);
 
 static uint64_t refusals;    /* the state of the random numbers that decide */
 static unsigned refuse_of_8; /* how many of 8 calls of calloc are refused */
+static unsigned asked;       /* calls of calloc */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
+	asked++;
 	if (refuse_of_8 && random_below(&refusals, 8) < refuse_of_8)
 		return NULL;
 	return __real_calloc(count, size);
@@ -568,6 +570,24 @@ static void cost__10000_messages_of_different_sources(void **state)
 	messages_cost(*state, false, false);
 }
 
+/* Wherever in the tag the bits are by which they differ; and in tables that are as full as they become. */
+static void cost__whichever_bits_of_the_tags_differ(void **state)
+{
+	enum { COUNT = 4000, BITS = 12 };
+	struct fixture *f = *state;
+
+	for (unsigned shift = 0; shift <= 64 - BITS; shift++) {
+		for (uint32_t i = 0; i < COUNT; i++)
+			post(f, i, 1, (uint64_t)i << shift, UINT64_MAX);
+		assert_null(match_arrive(&f->match, 2, 0)); /* indexes all */
+		cost_reset(&f->match);
+		for (uint32_t i = COUNT; i-- > 0;)
+			assert_ptr_equal(match_arrive_peek(&f->match, 1, (uint64_t)i << shift), &f->receives[i]);
+		assert_in_range(f->match.probed, 0, 3 * COUNT);
+		match_fini(&f->match);
+	}
+}
+
 static void cost__one_entry_behind_9999_of_another_key(void **state)
 {
 	struct fixture *f = *state;
@@ -685,10 +705,32 @@ static void classes__searches_beyond_them_pay_for_an_index(void **state)
 	assert_null(match_find(&f->match, 1, wanted, mask_at(0)));
 }
 
+/* Of more masks than there are classes, all searched for in turn, each takes another's class now and then, when that is
+ * paid for; and the tables do not grow by it. */
+static void classes__taken_from_each_other(void **state)
+{
+	enum { COUNT = 100, MASKS_IN_TURN = MATCH_CLASSES + 1, ROUNDS = 1000 };
+	struct fixture *f = *state;
+	unsigned made = 0;
+
+	for (unsigned i = 0; i < COUNT; i++)
+		store(f, i, 1, (uint64_t)i << 32);
+	for (unsigned i = 0; i < ROUNDS * MASKS_IN_TURN; i++) {
+		uint64_t mask = mask_at(i % MASKS_IN_TURN);
+		bool had = message_class_exists(&f->match, mask);
+
+		assert_ptr_equal(match_find(&f->match, 1, (uint64_t)(COUNT - 1) << 32, mask), &f->messages[COUNT - 1]);
+		made += !had && message_class_exists(&f->match, mask);
+	}
+	assert_in_range(made, ROUNDS / 16, ROUNDS / 4);
+	for (unsigned i = 0; i < MATCH_CLASSES; i++)
+		assert_in_range(f->match.message_classes[i].table.size, 1, 4 * COUNT);
+}
+
 /* The tables are full at their first size, and all that goes beyond is still found. */
 static void memory__refused_when_a_table_is_full(void **state)
 {
-	enum { COUNT = 300, OTHERS = 20 };
+	enum { COUNT = 300, OTHERS = 20, SEARCHES = 400 };
 	struct fixture *f = *state;
 
 	for (unsigned i = 0; i < OTHERS; i++) {
@@ -709,16 +751,24 @@ static void memory__refused_when_a_table_is_full(void **state)
 		assert_ptr_equal(match_find(&f->match, 2, i, UINT64_MAX), &f->messages[i]);
 		match_take(&f->match, &f->messages[i]);
 	}
-	/* With memory again, the index comes back. */
-	refuse_of_8 = 0;
+	/* An index is not tried again at each search. */
 	for (unsigned i = 0; i < COUNT; i++)
 		store(f, i, 2, i);
+	asked = 0;
+	for (unsigned i = 0; i < SEARCHES; i++)
+		assert_ptr_equal(match_find(&f->match, 2, COUNT - 1, UINT64_MAX), &f->messages[COUNT - 1]);
+	assert_in_range(asked, SEARCHES / 16, SEARCHES * 16);
+	/* With memory again, the index comes back. */
+	refuse_of_8 = 0;
 	for (unsigned searches = 0; f->match.message_classes_active == 0; searches++) {
 		assert_in_range(searches, 0, 20);
 		assert_ptr_equal(match_find(&f->match, 2, COUNT - 1, UINT64_MAX),
 				 &f->messages[COUNT - 1]);
 	}
 	assert_ptr_equal(match_find(&f->match, 2, 77, UINT64_MAX), &f->messages[77]);
+	/* And another mask has one of its own at once. */
+	assert_ptr_equal(match_find(&f->match, 2, 76, mask_at(2)), &f->messages[76]);
+	assert_true(message_class_exists(&f->match, mask_at(2)));
 }
 
 /* So many keys that some have the same hash: with one tag and many sources, or the other way
@@ -755,10 +805,7 @@ static void post__order_numbers_rise(void **state)
 
 	post(f, 0, 1, 1, UINT64_MAX);
 	post(f, 1, 1, 1, UINT64_MAX);
-	store(f, 0, 1, 2);
-	store(f, 1, 1, 2);
 	assert_true(f->receives[0].order < f->receives[1].order);
-	assert_true(f->messages[0].order < f->messages[1].order);
 }
 
 int main(void)
@@ -779,10 +826,12 @@ int main(void)
 		WITH_FIXTURE(cost__10000_messages_of_different_tags),
 		WITH_FIXTURE(cost__10000_messages_of_different_tags_from_any),
 		WITH_FIXTURE(cost__10000_messages_of_different_sources),
+		WITH_FIXTURE(cost__whichever_bits_of_the_tags_differ),
 		WITH_FIXTURE(cost__one_entry_behind_9999_of_another_key),
 		WITH_FIXTURE(classes__more_masks_than_classes),
 		WITH_FIXTURE(classes__empty_ones_serve_other_masks),
 		WITH_FIXTURE(classes__searches_beyond_them_pay_for_an_index),
+		WITH_FIXTURE(classes__taken_from_each_other),
 		WITH_FIXTURE(memory__refused_when_a_table_is_full),
 		cmocka_unit_test(hashes__equal_ones_of_different_keys),
 	};

@@ -44,6 +44,7 @@ static void life(void **state)
 	assert_int_equal(region.pages, 4);
 	assert_int_equal(region.length, 3 * PAGE);
 	assert_int_equal(region.state, REGION_DECLARED);
+	assert_true(region_ready(&region, 0, 0)); /* nothing takes no page */
 	assert_int_equal(region_drop(&region), 0); /* nothing pinned: it stays as it was declared */
 	assert_int_equal(region.state, REGION_DECLARED);
 

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptors.h"
+#include "mappings.h"
 #include "pair.h"
 
 struct file {
@@ -29,6 +31,8 @@ static void file_end(struct file *file)
 {
 	munmap(file->report, sizeof(*file->report));
 	close(file->fd);
+	assert_int_equal(mappings_of("memfd:report"), 0); /* who joined it has left it */
+	assert_int_equal(descriptors_of("memfd:report"), 0);
 }
 
 static void pair_talk(struct pair *pair, size_t length)
@@ -56,6 +60,7 @@ static void counters__stay_when_the_endpoint_is_gone(void **state)
 	report_init(file.report);
 	pair_open(&pair, (const char *const[]){file.option, "network=off", NULL});
 	assert_int_equal(file.report->opened, 2);
+	assert_int_equal(file.report->news, 2); /* who waits for them hears of each */
 	of_a = file.report->places[0];
 	assert_ptr_not_equal(pair.a->base.counters, endpoint_of(pair.a)->own_counters);
 	pair_talk(&pair, 8);
@@ -158,6 +163,9 @@ static void file__that_is_wrong_is_left_alone(void **state)
 	opens_without(file.option);
 	report_init(file.report);
 	file.report->counters++; /* of another build */
+	opens_without(file.option);
+	file.report->counters--;
+	file.report->magic++; /* or nothing like it */
 	opens_without(file.option);
 	assert_int_equal(file.report->joined, 0);
 	file_end(&file);

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "endpoint/endpoint.h"
+#include "endpoint/sleep.h"
 #include "pair.h"
 #include "thole.h"
 #include "transport/datagram/datagram.h"
@@ -30,8 +31,26 @@ int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+
 static int refusal; /* what epoll_pwait2 fails with; 0: nothing */
 static _Atomic unsigned asked, polled, timed_out; /* progress threads sleep, too */
+static struct thole_endpoint *shared; /* others are to have it while its thread yields or sleeps */
+
+static void shared_look(void)
+{
+	if (!shared)
+		return;
+	assert_true(lock_try(&shared->lock));
+	lock_leave(&shared->lock);
+}
+
+int __wrap_sched_yield(void)
+{
+	shared_look();
+	return __real_sched_yield();
+}
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -40,6 +59,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
 	if (number != SYS_epoll_pwait2)
 		return __real_syscall(number, a, b, c, d, e, f);
 	asked++;
+	shared_look();
 	if (refusal) {
 		errno = refusal;
 		return -1;
@@ -150,8 +170,11 @@ static bool looks_again(struct thole_endpoint *endpoint, struct transport_peer *
 			.account = PATIENCE_MAX, .trust = PATIENCE_TRUST_MAX, .told_ns = clock_now_ns()};
 		assert_int_equal(thole_progress(endpoint), 0);
 		/* A maintenance finds out by itself that it is this very process, which counts as elsewhere. */
-		if (peer->core_shared == here && outer->idle > before + 1)
+		if (peer->core_shared == here && outer->idle > before + 1) {
+			/* Each in vain has cost one. */
+			assert_int_equal(outer->patience.account + (outer->idle - before - 1), PATIENCE_MAX);
 			return true;
+		}
 	}
 	return false;
 }
@@ -185,17 +208,17 @@ static void again__for_who_may_be_running(void **state)
 	thole_endpoint_close(to);
 }
 
-/* Of calls that find nothing most are only counted, but where cores are shared one in a hundred yields. A loss of the
- * core, by which a caller is made to sleep instead, is forgotten between two hundreds. */
-static void yields__once_in_a_hundred(void **state)
+/* Of calls that find nothing most are only counted, but where cores are shared one in a hundred yields: by what the
+ * launcher says, or since a peer was seen on this very core. A loss of the core, by which a caller is made to sleep
+ * instead, is forgotten between two hundreds. */
+static void yields_in_hundreds(const char *ranks, bool seen)
 {
-	static const char *const options[] = {"network=off", "local_ranks=100000", "look_again=0", NULL};
+	const char *const options[] = {"network=off", ranks, "look_again=0", NULL};
 	struct thole_request *receive;
 	unsigned once = 0;
 	struct pair pair;
 	uint8_t byte = 0;
 
-	(void)state;
 	pair_open(&pair, options);
 	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 	for (int i = 0; i < 100; i++) {
@@ -203,14 +226,23 @@ static void yields__once_in_a_hundred(void **state)
 		uint64_t yields = outer->own_counters[COUNTER_YIELDS];
 
 		outer->contention = (struct contention){0};
-		for (int k = 0; k < 100; k++)
+		for (int k = 0; k < 100; k++) {
+			pair.a->base.core_shared |= seen; /* until maintenance finds that it is this very process */
 			assert_int_equal(thole_progress(pair.a), 0);
+		}
 		once += outer->own_counters[COUNTER_YIELDS] == yields + 1;
 	}
 	assert_in_range(once, 80, 100);
 	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 	assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
 	pair_close(&pair);
+}
+
+static void yields__once_in_a_hundred(void **state)
+{
+	(void)state;
+	yields_in_hundreds("local_ranks=100000", false);
+	yields_in_hundreds("local_ranks=1", true);
 }
 
 static void *waits_for_ever(void *arg)
@@ -228,6 +260,88 @@ static void *sleeps_for_ever(void *arg)
 	while (thole_sleep(arg, -1) == 0)
 		;
 	return NULL;
+}
+
+/* The one that is done, or was, is collected, and its place is empty then; empty ones are passed over. */
+static void wait_any__of_those_that_are_there(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *requests[3] = {NULL};
+	struct thole_completion done;
+	struct pair pair;
+	uint64_t turns;
+	size_t index = 7;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_wait_any(pair.a, requests, 3, -1, &index, &done), THOLE_ERR_ARGUMENT);
+	for (int i = 1; i < 3; i++)
+		assert_int_equal(thole_recv(pair.a, THOLE_ANY, NULL, 0, (uint64_t)i, UINT64_MAX, 0, NULL, &requests[i]),
+				 0);
+	turns = endpoint_of(pair.a)->idle_calls;
+	assert_int_equal(thole_wait_any(pair.a, requests, 3, 0, &index, &done), THOLE_ERR_TIMEOUT);
+	assert_int_equal(thole_wait(pair.a, requests[1], 0, &done), THOLE_ERR_TIMEOUT);
+	assert_int_equal(endpoint_of(pair.a)->idle_calls, turns + 2); /* one look each */
+	assert_int_equal(thole_wait(pair.a, requests[1], 1000000, &done), THOLE_ERR_TIMEOUT);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, NULL, 0, 2, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	pair_progress(&pair, 1000);
+	assert_int_equal(thole_wait_any(pair.a, requests, 3, INT64_MAX, &index, &done), 0);
+	assert_int_equal(index, 2);
+	assert_int_equal(done.tag, 2);
+	assert_null(requests[2]);
+	assert_int_equal(thole_cancel(pair.a, requests[1]), 1);
+	assert_int_equal(thole_wait_any(pair.a, requests, 3, -1, &index, &done), 0);
+	assert_int_equal(index, 1);
+	assert_int_equal(done.status, THOLE_ERR_CANCELED);
+	assert_null(requests[1]);
+	pair_close(&pair);
+}
+
+/* Other threads have the endpoint while one of them yields, or sleeps, */
+static void lock__is_not_kept(void **state)
+{
+	static const char *const options[] = {"network=off", "spin=0", "yield=always", NULL};
+	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
+	struct thole_endpoint *endpoint;
+
+	(void)state;
+	refusal = 0;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	shared = endpoint;
+	asked = 0;
+	assert_int_equal(thole_progress(endpoint), 0);
+	assert_int_equal(thole_sleep(endpoint, 500000), THOLE_ERR_TIMEOUT);
+	assert_true(asked > 0 && endpoint_of(endpoint)->own_counters[COUNTER_YIELDS] > 0);
+	shared = NULL;
+	thole_endpoint_close(endpoint);
+}
+
+static struct thole_request *awaited;
+
+static void *cancels(void *arg)
+{
+	clock_sleep(5000000); /* it is probably waited for */
+	thole_cancel(arg, awaited);
+	return NULL;
+}
+
+/* or waits without either. */
+static void lock__is_left_now_and_then(void **state)
+{
+	static const char *const options[] = {"network=off", "spin=10s", "yield=never", NULL};
+	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
+	struct thole_endpoint *endpoint;
+	struct thole_completion done;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	assert_int_equal(thole_recv(endpoint, THOLE_ANY, NULL, 0, 1, UINT64_MAX, 0, NULL, &awaited), 0);
+	assert_int_equal(pthread_create(&thread, NULL, cancels, endpoint), 0);
+	assert_int_equal(thole_wait(endpoint, awaited, 9000000000, &done), 0);
+	assert_int_equal(done.status, THOLE_ERR_CANCELED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	thole_endpoint_close(endpoint);
 }
 
 /* A thread is cancelled while it waits, also where nothing will ever wake it, and leaves the lock. */
@@ -351,10 +465,12 @@ static void tend__what_moves_by_itself(void **state)
 	static const char *const options[] = {"shm=off", "job_key=1", "interface=lo", "driver=off", NULL};
 	static const struct mover_calls calls = {.poll = no_reports};
 	struct mover mover = {.calls = &calls, .least = UINT64_MAX};
+	static char room[1 << 16];
 	struct pair pair;
 
 	(void)state;
 	pair_open(&pair, options);
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, room, sizeof(room), 9, UINT64_MAX, THOLE_MULTI, NULL, NULL), 0);
 	for (int moves = -1; moves < 2; moves++) { /* first they connect */
 		struct link *link = datagram_of(&pair.b->base)->engine.links[0];
 		struct thole_request *send, *receive;
@@ -364,6 +480,7 @@ static void tend__what_moves_by_itself(void **state)
 		link->mover = moves > 0 ? &mover : NULL;
 		while (thole_tend(pair.b))
 			thole_progress(pair.a);
+		assert_int_equal(thole_tend(pair.b), 0); /* a buffer for small ones says nothing of large ones */
 		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_tend(pair.b), moves > 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, "x", 1, 0, 0, 0, NULL, &send), 0);
@@ -383,7 +500,65 @@ static void tend__what_moves_by_itself(void **state)
 	pair_close(&pair);
 }
 
-/* Of descriptors that are always ready each call handles some, and ends. */
+/* Whatever was started since, a loop that has armed was not told what it waits for. */
+static void arm__and_start(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static char bytes[1 << 20];
+	uint64_t one = 1;
+	const struct iovec segment = {bytes, 8};
+	const struct thole_atomic atomic = {
+		.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one, .key = 5};
+	struct thole_region *region;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_expose(pair.a, bytes, sizeof(bytes),
+				      THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, 5, NULL, &region), 0);
+	for (int i = 0; i < 5; i++) {
+		struct thole_request *request = NULL;
+
+		while (thole_arm(pair.b) != 0)
+			pair_progress(&pair, 1);
+		assert_false(endpoint_has_started(pair.b));
+		if (i < 2)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, bytes, i ? sizeof(bytes) : 8, 1, 0, 0, NULL,
+						    &request), 0);
+		else if (i == 2)
+			assert_int_equal(thole_put(pair.b, pair.b_to_a, &segment, 1, 5, 0, 0, 0, NULL, &request), 0);
+		else if (i == 3)
+			assert_int_equal(thole_get(pair.b, pair.b_to_a, &segment, 1, 5, 0, 0, NULL, &request), 0);
+		else
+			assert_int_equal(thole_atomic(pair.b, pair.b_to_a, &atomic, 0, NULL, &request), 0);
+		assert_true(endpoint_has_started(pair.b));
+		if (i < 2)
+			assert_int_equal(thole_recv(pair.a, THOLE_ANY, bytes, sizeof(bytes), 1, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, request, NULL), 0);
+	}
+	thole_unexpose(pair.a, region);
+	pair_close(&pair);
+}
+
+/* What one transport has to see to keeps an endpoint awake, though the next one has nothing. */
+static void arm__of_several_transports(void **state)
+{
+	static const char *const options[] = {"job_key=1", "interface=lo", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int i = 0; i < 2; i++) {
+		while (thole_arm(pair.a) != 0)
+			pair_progress(&pair, 1);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, "x", 1, 1, 0,
+					    THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+		if (i) /* they are connected */
+			assert_int_equal(thole_arm(pair.a), THOLE_ERR_AGAIN);
+		pair_progress(&pair, 1000);
+	}
+	pair_close(&pair);
+}
 
 enum { TALKERS = 40, TALKS_MAX = 100000 };
 
@@ -397,6 +572,38 @@ static void talker_ready(struct transport_owner *owner, struct watcher *watcher,
 		for (int i = 0; i < TALKERS; i++)
 			close(talkers[i]);
 }
+
+/* To whom each call brings something, descriptors are looked at all the same: others want to connect. */
+static void busy__looks_at_descriptors(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static char room[1 << 20];
+	struct watcher watcher = {.ready = talker_ready};
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &watcher};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(thole_recv(pair.a, THOLE_ANY, room, sizeof(room), 1, UINT64_MAX, THOLE_MULTI, NULL, NULL), 0);
+	for (int i = 0; i < 2; i++) { /* the first one connects */
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, "x", 1, 1, 0,
+					    THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+		pair_progress(&pair, 1000);
+	}
+	talks = 0;
+	talkers[0] = eventfd(1, EFD_CLOEXEC);
+	assert_int_equal(epoll_ctl(pair.a->base.wait_fd, EPOLL_CTL_ADD, talkers[0], &event), 0);
+	for (int i = 0; i < 5000; i++) {
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, "x", 1, 1, 0,
+					    THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(thole_progress(pair.a), 1);
+	}
+	assert_in_range(talks, 1, 5000);
+	close(talkers[0]);
+	pair_close(&pair);
+}
+
+/* Of descriptors that are always ready each call handles some, and ends. */
 
 static void events__never_end(void **state)
 {
@@ -605,6 +812,9 @@ int main(void)
 		cmocka_unit_test(sleep__without_the_call),
 		cmocka_unit_test(sleep__ends_with_a_message),
 		cmocka_unit_test(events__never_end),
+		cmocka_unit_test(busy__looks_at_descriptors),
+		cmocka_unit_test(arm__and_start),
+		cmocka_unit_test(arm__of_several_transports),
 		cmocka_unit_test(arm__beside_the_progress_thread),
 		cmocka_unit_test(arm__and_compute_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_send_beside_the_progress_thread),
@@ -613,6 +823,9 @@ int main(void)
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
+		cmocka_unit_test(wait_any__of_those_that_are_there),
+		cmocka_unit_test(lock__is_not_kept),
+		cmocka_unit_test(lock__is_left_now_and_then),
 		cmocka_unit_test(wait__is_a_point_of_cancellation),
 		cmocka_unit_test(drain__until_all_has_arrived),
 		cmocka_unit_test(tend__what_was_sent),
