@@ -312,7 +312,8 @@ def test_realtime(series: str, build: Path, tmp_path: Path) -> None:
         pytest.skip(str(trouble))
     program = f"{build}/test/vm/thole-driver"
     command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
-    job = guests.Job(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole", tmp_path / "out", cpus=2)
+    line = f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"
+    job = guests.Job(line, tmp_path / "out", cpus=2, limit_s=LIMIT_S)
     assert_well(guests.run(make_bed(kernel, build, tmp_path), job))
 
 
