@@ -332,7 +332,7 @@ static int mover_become(struct mover *mover, const struct mover_kind *kind)
 	if (kind->counted)
 		status = sock_create(AF_INET, SOCK_DGRAM, IPPROTO_UDP, &counter);
 	if (status)
-		return status;
+		return status == -ENFILE || status == -ENOBUFS ? -ENOMEM : status; /* which is what these mean */
 	mover_lock(mover);
 	mover->kind = kind;
 	swap(mover->counter, counter);
