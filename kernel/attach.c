@@ -415,6 +415,9 @@ static vm_fault_t view_fault(struct vm_fault *vmf)
 		if (status == -EAGAIN)
 			return VM_FAULT_NOPAGE;
 	}
+	/* It may be there: the access is tried anew, as where there is no memory for a page of one's own. */
+	if (status == -ENOMEM)
+		return VM_FAULT_OOM;
 	return view_lose(view, vmf);
 }
 

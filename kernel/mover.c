@@ -332,7 +332,7 @@ static int mover_become(struct mover *mover, const struct mover_kind *kind)
 	if (kind->counted)
 		status = sock_create(AF_INET, SOCK_DGRAM, IPPROTO_UDP, &counter);
 	if (status)
-		return status;
+		return status == -ENFILE || status == -ENOBUFS ? -ENOMEM : status; /* which is what these mean */
 	mover_lock(mover);
 	mover->kind = kind;
 	swap(mover->counter, counter);
@@ -351,8 +351,8 @@ static void mover_fill_connection(struct mover_connection *connection, const str
 	connection->peer_index = wanted->peer_index;
 	connection->frame_max = wanted->frame_max;
 	connection->mover->kind->fill(connection, wanted);
-	xa_init(&connection->windows);
-	xa_init(&connection->fetches);
+	xa_init_flags(&connection->windows, XA_FLAGS_LOCK_BH);
+	xa_init_flags(&connection->fetches, XA_FLAGS_LOCK_BH);
 	INIT_LIST_HEAD(&connection->serving);
 	INIT_LIST_HEAD(&connection->expecting);
 	connection->free = U64_MAX;
@@ -519,8 +519,8 @@ struct mover *mover_new(struct holder *holder)
 	INIT_LIST_HEAD(&mover->serving);
 	INIT_LIST_HEAD(&mover->expecting);
 	INIT_LIST_HEAD(&mover->over);
-	xa_init_flags(&mover->connections, XA_FLAGS_ALLOC1);
-	xa_init(&mover->peers);
+	xa_init_flags(&mover->connections, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH); /* or it sleeps with softirqs off */
+	xa_init_flags(&mover->peers, XA_FLAGS_LOCK_BH);
 	INIT_WORK(&mover->work, mover_serve_work);
 	__skb_queue_head_init(&mover->out);
 	compat_timer(&mover->timer, mover_late, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);

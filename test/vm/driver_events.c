@@ -71,6 +71,17 @@ static struct bed bed_new(void)
 	return bed_over(memory, LENGTH);
 }
 
+/* Have a worker pin, and wait for that: asleep in between, since whoever asks all the time has the region's lock most
+ * of the time, which under PREEMPT_RT the worker waits for again and again. */
+static void pin_in_background(const struct driver *driver, uint32_t id, uint64_t bytes)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, bytes, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	while (answer.state != THOLE_DRIVER_PINNED)
+		CHECK(usleep(1000) == 0 && pin(driver, id, 0, 0, &answer) == 0);
+}
+
 /* The pins have gone, and that can be seen without a call. */
 static void gone(const struct bed *bed)
 {
@@ -359,11 +370,7 @@ static void have_pinned(const struct driver *driver, uint32_t id)
 
 static void have_in_background(const struct driver *driver, uint32_t id)
 {
-	struct thole_driver_pin answer;
-
-	CHECK(pin(driver, id, SHARED, THOLE_DRIVER_BACKGROUND, &answer) == 0);
-	while (answer.state != THOLE_DRIVER_PINNED)
-		CHECK(pin(driver, id, 0, 0, &answer) == 0);
+	pin_in_background(driver, id, SHARED);
 }
 
 static void have_copied(const struct driver *driver, uint32_t id)
@@ -689,9 +696,7 @@ static void case_background(void)
 	uint32_t id = declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE);
 	struct thole_driver_pin answer;
 
-	CHECK(pin(&driver, id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
-	while (answer.state != THOLE_DRIVER_PINNED)
-		CHECK(pin(&driver, id, 0, 0, &answer) == 0);
+	pin_in_background(&driver, id, LENGTH);
 	CHECK(pages_pinned() == PAGES);
 	for (unsigned i = 0; i < 50; i++) { /* forgotten before, while and after it is pinned */
 		CHECK(forget(&driver, id) == 0);

@@ -7,6 +7,7 @@ of it is held any more.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -256,6 +257,21 @@ def test_fuzz(driver: Run, build: Path, seed: int) -> None:
     driver(f"{VETH.format(9000)}\n{build}/test/vm/thole-driver-fuzz {seed} {calls}\nip link del va", cpus=2)
 
 
+@pytest.mark.skipif("THOLE_VM_KERNEL" not in os.environ, reason="Debian's kernels refuse no memory")
+def test_faults(driver: Run, build: Path) -> None:
+    """Each piece of memory that a call or the module's beginning asks for is refused, one by one, and each copy to and
+    from the program. Then frames for which there is no memory where they are made are frames that were lost."""
+    program = f"{build}/test/vm/thole-driver"
+    said = driver(
+        f"{VETH.format(1500)}\nip link add vc mtu 9000 type veth peer name vd mtu 9000\nfor what in memory copies; do {program}-faults $what; done\n"
+        f"$k rmmod thole; {program}-faults load $m; $k insmod $m\n"
+        f"{program}-faults short; {program}-bulk 1500 both lost; {program}-pull fetch jumbo serve\nip link del va; ip link del vc",
+        cpus=2,
+    ).output
+    refused = dict(line.split() for line in said.splitlines() if line.count(" ") == 1)
+    assert all(int(refused[what]) > 0 for what in ("open", "declare", "offer", "attach", "socket", "load")), said
+
+
 @pytest.mark.later_kernel
 def test_overlap(driver: Run, build: Path) -> None:
     """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come.
@@ -312,7 +328,8 @@ def test_realtime(series: str, build: Path, tmp_path: Path) -> None:
         pytest.skip(str(trouble))
     program = f"{build}/test/vm/thole-driver"
     command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
-    job = guests.Job(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole", tmp_path / "out", cpus=2)
+    line = f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"
+    job = guests.Job(line, tmp_path / "out", cpus=2, limit_s=LIMIT_S)
     assert_well(guests.run(make_bed(kernel, build, tmp_path), job))
 
 
