@@ -13,6 +13,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -64,6 +65,14 @@ def test_run__ignores_no_signal_for_what_it_starts(thole: Tool, hydra: Path) -> 
         assert not ignored >> (number - 1) & 1
     kept = started(thole, "run", hydra, "x", before="trap '' HUP; exec \"$@\"")
     assert int(kept.stdout.split()[1], 16) >> (signal.SIGHUP - 1) & 1, "nohup's stays"
+
+
+def test_thole__started_by_who_ignores_the_ends_of_children(thole: Tool, hydra: Path) -> None:
+    """The kernel then keeps no exit status, and Python takes each for 0."""
+    ignores = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    deaf = f"exec '{sys.executable}' -c '{ignores}' \"$@\""
+    assert started(thole, "run", "--check", hydra, "./app", "loud", before=deaf).returncode == 7, "the launcher's"
+    assert started(thole, "perf", "--window", "0", before=deaf).returncode == 2
 
 
 def test_check__goes_on_where_nobody_reads(thole: Tool, hydra: Path) -> None:
