@@ -183,6 +183,15 @@ def test_run__mpi_of_which_ldd_says_nothing(thole: Tool, mpis: dict[str, Install
         assert " loads " in done.stdout or "its libfabric was not checked" in done.stdout, done.stdout
 
 
+def test_info__runs_nothing_of_the_folder_it_is_asked_in(thole: Tool, mpi: InstalledMpi, tmp_path: Path) -> None:
+    """That may be /tmp, and the user root."""
+    for name in ("ctypes", "mmap", "json"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    done = thole("info", "mpi", "--json", "--venvs", mpi.launcher.parent.parent.parent, cwd=tmp_path)
+    assert done.returncode == 0 and '"libfabric_version": "' in done.stdout, done
+    assert not (tmp_path / "ran").exists()
+
+
 def test_run__version_that_is_too_old(thole: Tool, tmp_path: Path) -> None:
     hydra = script(
         tmp_path / "bin" / "mpiexec", "printf 'HYDRA build details:\\n    Version:     3.1\\n'"
