@@ -121,7 +121,7 @@ def _have_streams() -> None:
 
 
 def _have_children() -> None:
-    """Whoever started us may ignore the ends of children. The kernel then keeps no exit status: all would seem to be 0."""
+    """Who started us may ignore the ends of children: the kernel then keeps no exit status, and all seem to be 0."""
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 

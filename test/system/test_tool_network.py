@@ -11,11 +11,13 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -573,6 +575,9 @@ def data(offset: int, payload: bytes) -> bytes:
     return head(6) + (5).to_bytes(7, "big") + offset.to_bytes(5, "big") + payload
 
 
+FRAME = bytes(12) + b"\x88\xb5" + record(17)
+
+
 def can_capture() -> bool:
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
@@ -644,7 +649,7 @@ def send_samples() -> int:
             one.sendto(joined, where)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
             raw.bind(("lo", 0))
-            raw.send(bytes(12) + b"\x88\xb5" + record(17))
+            raw.send(FRAME)
             raw.send(bytes(12) + b"\x88\xb5" + head(8, short=32) + bytes(12 + 14))  # padded
             raw.send(bytes(12) + b"\x86\xdf" + bytes([0, 1, 38]) + bytes(60))
         return int(to[1])
@@ -754,6 +759,55 @@ def test_trace__ends_by_itself(thole: Tool, tmp_path: Path) -> None:
 
 
 @needs_capture
+def test_trace__a_file_that_is_full_ends_with_a_whole_block(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    little = Tool(("sh", "-c", 'ulimit -f 33; exec "$@"', "sh", *thole.command))
+    with tracing(little, "-i", "lo", "-w", path) as process:
+        while process.poll() is None:
+            send_samples()
+        _, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2 and f"{path} cannot be written: File too large" in err
+    assert captured(path)
+
+
+@needs_capture
+def test_trace__whose_terminal_goes_has_written_all(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with tracing(thole, "-i", "lo", "-w", path) as process:
+        send_samples()
+        process.send_signal(signal.SIGHUP)
+        _, err = ended(process)
+    assert len(captured(path)) == int(re.search(r"(\d+) frames", err)[1]) >= 28
+    nohup = Tool(("sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *thole.command))
+    with tracing(nohup, "-i", "lo", "-w", path, "--count", "1") as process:
+        process.send_signal(signal.SIGHUP)
+        send_samples()
+        ended(process)
+    assert len(captured(path)) == 1
+
+
+@needs_capture
+def test_trace__says_that_its_interface_has_gone(two: Testbed, thole: Tool, tmp_path: Path) -> None:
+    """None of that name that comes later is heard. One that is but down may come up again."""
+    path = tmp_path / "a trace.pcapng"
+    send = "import socket; raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
+    send += f"raw.bind(('gone1', 0)); raw.send({FRAME!r})"
+    two.output(0, *"ip link add gone0 type veth peer name gone1".split())
+    up = "ip link set gone0 up; ip link set gone1 up"
+    two.output(0, "sh", "-ec", up)
+    with tracing(thole.on(two, 0), "-i", "gone0", "-w", path) as process:
+        two.output(0, sys.executable, "-c", send)
+        two.output(0, "sh", "-ec", f"ip link set gone0 down; sleep 0.5; {up}")
+        two.output(0, sys.executable, "-c", send)
+        two.output(0, *"ip link del gone0".split())
+        _, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2 and "thole: interface gone0 has gone" in err, err
+    assert "2 frames: RECORD 2" in err
+    assert len(captured(path)) == 2
+    assert f"-r '{path}'" in err, "as a shell takes it"
+
+
+@needs_capture
 def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
@@ -792,7 +846,7 @@ def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_pat
         total += 1
     assert total == sum(map(int, kinds.values()))
     if shutil.which("tshark"):
-        words = re.search(r"to read it: (.+)", err)[1].split() + ["-Y", "thole"]
+        words = shlex.split(re.search(r"to read it: (.+)", err)[1]) + ["-Y", "thole"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == total
@@ -804,7 +858,8 @@ def test_trace__wrong_arguments(thole: Tool, tmp_path: Path) -> None:
     refused(thole("trace", "--count", "0"), "--count")
     refused(thole("trace", "--keep", "-1"), "--keep")
     if can_capture():
-        refused(thole("trace", "-i", "nosuch0"), "nosuch0", "lo")
+        for name in ("nosuch0", "\udcff", "x" * 99):
+            refused(thole("trace", "-i", name), name.replace("\udcff", "\\udcff"), "lo")
         refused(thole("trace", "-i", "lo", "-w", tmp_path / "no" / "file"), "cannot be written")
 
 

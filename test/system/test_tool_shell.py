@@ -69,7 +69,7 @@ def test_run__ignores_no_signal_for_what_it_starts(thole: Tool, hydra: Path) -> 
 
 def test_thole__started_by_who_ignores_the_ends_of_children(thole: Tool, hydra: Path) -> None:
     """The kernel then keeps no exit status, and Python takes each for 0."""
-    ignores = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    ignores = "import os, sys; from signal import *; signal(SIGCHLD, SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     deaf = f"exec '{sys.executable}' -c '{ignores}' \"$@\""
     assert started(thole, "run", "--check", hydra, "./app", "loud", before=deaf).returncode == 7, "the launcher's"
     assert started(thole, "perf", "--window", "0", before=deaf).returncode == 2

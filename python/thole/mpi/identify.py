@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from thole.base import paths
@@ -164,12 +164,12 @@ def find_fabric(mpi: Mpi) -> None:
         mpi.why.append(f"ldd, which says nothing of {mpi.library}, is missing or fails: its libfabric was not checked")
 
 
-def said_by(*command: str, limit_s: float = 20, **variables: str) -> str:
+def said_by(*command: str, limit_s: float = 20, variables: Mapping[str, str] | None = None) -> str:
     """What a command prints that is only asked; nothing where it cannot be run, or does not end in time."""
     try:
         done = subprocess.run(
             command,
-            env={**os.environ, **variables},
+            env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -196,7 +196,7 @@ def _ldd(path: Path, first: Path | None = None) -> str:
     ldd = shutil.which("ldd") or shutil.which("ldd", path="/usr/bin:/bin")  # PATH may be but an MPI's folder
     if ldd is None or not os.path.exists(path):
         return ""
-    return said_by(ldd, str(path), **({"LD_LIBRARY_PATH": str(first)} if first else {}))
+    return said_by(ldd, str(path), variables={"LD_LIBRARY_PATH": str(first)} if first else {})
 
 
 def _ldd_answers(path: Path) -> bool:
