@@ -24,6 +24,9 @@ from pathlib import Path
 import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
+from test_tool_troubles import HYDRA
+from thole.base.text import size_parse
+from thole.base.trouble import Trouble
 from thole.commands import peers
 from thole.commands.tune_host import HostOutcome, host_lines, judge_host
 from thole.frames import packets
@@ -171,6 +174,7 @@ def test_run__wrong_link(thole: Tool, tmp_path: Path) -> None:
         ("node[1-3,07]", ["node1", "node2", "node3", "node07"]),
         ("r[1-2]n[8-9]x,z", ["r1n8x", "r1n9x", "r2n8x", "r2n9x", "z"]),
         ("[2001:db8::1]:4,2001:db8::2", ["2001:db8::1", "2001:db8::2"]),
+        ("[fe80::1%eth0]:4,fe80::2%eth0.7", ["fe80::1%eth0", "fe80::2%eth0.7"]),
         ("a a b", ["a", "b"]),
         ("+n0,x", ["x"]),
         ("", []),
@@ -199,6 +203,12 @@ def test_hosts__own_name_with_and_without_its_domain(
     assert launches.Hosts(names, "PBS_NODEFILE").elsewhere == elsewhere
 
 
+def test_numbers__of_other_signs_are_none() -> None:
+    with pytest.raises(Trouble, match="is not a size"):
+        size_parse("²k")
+    assert launches.ranks(mpi_table.HYDRA_LAUNCH, ["mpiexec", "-n", "²", "x", ":", "-n", "3", "y"]) == 3
+
+
 def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "mpiexec -host a -n 1 x -host no : -genv A B -l -host=b -n 1 y -f no"
     found = launches.find(mpi_table.HYDRA_LAUNCH, words.split())
@@ -206,6 +216,19 @@ def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SLURM_JOB_NODELIST", "c[1-2]")
     assert launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "x"]).names == ["c1", "c2"]
     assert launches.find(mpi_table.HYDRA_LAUNCH, words.split()).names == ["a", "b"]
+
+
+def test_run__leaves_the_launcher_hosts_that_can_be_read_but_once(thole: Tool, tmp_path: Path) -> None:
+    """mpiexec -f <(scontrol show hostnames): they would be gone, and all ranks be on this host."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\ncat "$2"')
+    pipe = f"echo a b | {{ exec 3<&0 </dev/null; {shlex.join(thole.command)} run $0 {hydra} -f /dev/fd/3 -n 2 true; }}"
+
+    def said(word: str) -> str:
+        line = ["sh", "-c", pipe, word]
+        return subprocess.run(line, env=clean_environment(), capture_output=True, text=True, check=False).stdout
+
+    assert said("").split() == ["a", "b"]
+    assert "hosts: as many as the launcher chooses (-f /dev/fd/3)" in said("--explain")
 
 
 # ---- A listener ------------------------------------------------------------------------------------
@@ -541,6 +564,9 @@ def test_peers__names() -> None:
         ("[fe80::1]:3", "fe80::1", 3),
     ):
         assert peers.host_parse(text, 7471) == peers.Host(name, port)
+    for text in ("a:0", "a:b", "a:²"):
+        with pytest.raises(Trouble, match="is not a host"):
+            peers.host_parse(text, 7471)
 
 
 def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
