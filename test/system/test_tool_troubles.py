@@ -22,6 +22,7 @@ from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
 from thole.base import host
+from thole.commands import driver
 from thole.frames import packets
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -581,3 +582,17 @@ def test_run__a_program_of_another_mpi(thole: Tool, mpis: dict[str, InstalledMpi
             done = thole("run", "--explain", mpi.launcher, "-n", "2", conform(other), env=mpi.environment())
             told = f"note: {conform(other)} loads {other.mpi.label} (" in done.stdout
             assert told is (other is not mpi), done.stdout + done.stderr
+
+
+def test_driver__finds_roots_commands_beyond_path(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`su` and cron leave /usr/sbin out: nothing would be loaded or unloaded, and nothing said of it."""
+    assert {"/usr/sbin", "/sbin"} <= set(driver.SBIN)
+    monkeypatch.setattr(driver, "SBIN", (str(tmp_path / "sbin"),))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    script(tmp_path / "sbin/modprobe", "echo in use >&2; exit 1")
+    script(tmp_path / "sbin/dkms", "command -v modprobe")
+    assert driver.system("modprobe", "-r", "thole") == "in use"
+    assert driver.system("none-of-this-name") == ""
+    assert dict(driver.status_rows(driver.Place(tmp_path, "")))["dkms"] == str(tmp_path / "sbin/modprobe")
