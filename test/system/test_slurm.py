@@ -233,7 +233,7 @@ def test_run__ways_to_find_each_other(planned: Planned) -> None:
     assert said.startswith("--mpi=none tells ranks of MPICH nothing of each other")
     (said,) = planned("srun ./app", "openmpi", SLURM_MPI_TYPE="pmi2").warnings
     assert said.startswith("SLURM_MPI_TYPE=pmi2 tells ranks of Open MPI nothing of each other")
-    for mpi, words in (("openmpi", "--mpi=pmix_v4 "), ("mpich", "--mpi pmi2 "), ("impi", "")):
+    for mpi, words in (("openmpi", "--mpi=pmix_v4 "), ("mpich", "--mpi pmi2 "), ("mpich", "--mpi=list "), ("impi", "")):
         assert planned(f"srun {words}./app", mpi).warnings == []
 
 

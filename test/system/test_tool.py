@@ -339,6 +339,18 @@ def test_setup__undo_keeps_what_the_user_changed_between_two_setups(
     assert config.read_text() == "# mine\nsomething = else\nadded = later\n"
 
 
+def test_setup__undo_leaves_a_file_that_was_there_before(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    """Empty, if its user has taken out all else; and what it said before is not for others to read."""
+    root = setup_root(tmp_path, mpi)
+    assert thole("setup", "--mpi", mpi.launcher, "--root", root, env=HOME_STATE).returncode == 0
+    (state,) = root.rglob("setup.json")
+    assert state.stat().st_mode & 0o777 == 0o600
+    config = config_below(root, mpi)
+    config.write_text(config.read_text().removeprefix("# mine\nsomething = else\n"))
+    assert thole("setup", "--undo", "--root", root, env=HOME_STATE).returncode == 0
+    assert config.read_text() == ""
+
+
 def test_setup__a_file_in_place_of_the_link_is_left_alone(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
     if not mpi.mpi.family.links:
         pytest.skip("this MPI gets no link")

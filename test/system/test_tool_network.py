@@ -27,7 +27,7 @@ from test_tool import refused, script
 from test_tool_troubles import HYDRA
 from thole.base.text import size_parse
 from thole.base.trouble import Trouble
-from thole.commands import peers
+from thole.commands import peers, tune
 from thole.commands.tune_host import HostOutcome, host_lines, judge_host
 from thole.frames import packets
 from thole.mpi import families as mpi_table
@@ -187,6 +187,11 @@ def test_hosts__lists(text: str, names: list[str]) -> None:
     assert found.source == "-hosts"
 
 
+def test_hosts__a_range_that_is_too_long() -> None:
+    found = launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "-hosts", "n[1-99999999999]", "x"])
+    assert len(found.names) == launches.RANGE_MAX
+
+
 @pytest.mark.parametrize(
     ("own", "names", "elsewhere"),
     [
@@ -342,6 +347,16 @@ def test_tune__to_a_host(thole: Tool, listener: Listener, tmp_path: Path) -> Non
     assert "learnt at run time" in done.stdout and "would write" in done.stdout
     assert thole("tune", "--reset", env=env).returncode == 0
     assert options.read_text() == own
+
+
+def test_tune__the_luckiest_has_to_win_again(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob = tune.Knob("bulk", ("auto", "ring"), "8")
+    for later, chosen in ((1.0, "auto"), (0.5, "ring")):
+        took = {"bulk=auto": [1.0, 1.0], "bulk=ring": [0.5, later]}
+        monkeypatch.setattr(
+            tune, "measure", lambda words, took=took: Measured(series={("latency", 8): Series([took[words[-1]].pop(0)])})
+        )
+        assert tune.try_knob(knob, "auto", {}, 1, 1, lambda text: None).chosen == chosen
 
 
 def test_tune__what_is_faster() -> None:

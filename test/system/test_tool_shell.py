@@ -161,6 +161,7 @@ def test_run__behind_what_hands_on_the_environment(thole: Tool, hydra: Path) -> 
         ("sudo -nE", False),
         ("sudo --preserve-env=FI_PROVIDER", False),
         ("nice -n 1 sudo -u somebody", True),
+        ("doas -n", True),
         ("env -i A=1", True),
         ("env A=1", False),
         ("systemd-run --pty", True),
@@ -315,6 +316,9 @@ def test_tune__a_link_stays_one_with_its_mode(thole: Tool, tmp_path: Path) -> No
     begin, end = "# >>> written by thole tune; thole tune --reset takes it out", "# <<< thole tune"
     kept.write_text(f"spin = 7us\n{begin}\nbulk = ring\n{end}\n")
     kept.chmod(0o600)
+    if os.geteuid() == 0:  # as by sudo
+        os.chown(kept, 54321, 54322)
+    owner = kept.stat().st_uid, kept.stat().st_gid
     link = tmp_path / "thole" / "options"
     link.parent.mkdir()
     link.symlink_to(kept)
@@ -322,6 +326,7 @@ def test_tune__a_link_stays_one_with_its_mode(thole: Tool, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert link.is_symlink() and kept.read_text() == "spin = 7us\n"
     assert kept.stat().st_mode & 0o777 == 0o600
+    assert (kept.stat().st_uid, kept.stat().st_gid) == owner
 
 
 def test_tune__measures_with_the_options_given(thole: Tool, tmp_path: Path) -> None:
