@@ -18,8 +18,10 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import InstalledMpi, Tool, clean_environment
@@ -29,7 +31,8 @@ from thole.base.text import size_parse
 from thole.base.trouble import Trouble
 from thole.commands import peers, tune
 from thole.commands.tune_host import HostOutcome, host_lines, judge_host
-from thole.frames import packets
+from thole.frames import capture, packets
+from thole.frames import tracing as tracing_module
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
 from thole.perf.results import Measured, Series, Way
@@ -863,6 +866,23 @@ def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
             ended(process)
     kept = [packet for packet in captured(path) if packet[12:14] == b"\x08\x00"]
     assert [packet[42:] for packet in kept] == [record(1)[:18], record(2)[:18]]
+    found = blocks(path)
+    lengths = [struct.unpack_from("=II", body, 12) for kind, body in found if kind == 6]
+    assert (60, 42 + len(record(1))) in lengths, "and how long it was"
+    kind, body = found[-1]
+    assert (kind, struct.unpack_from("=HHQ", body, 12)) == (5, (5, 8, 0)), "none that the kernel dropped"
+
+
+def test_trace__ends_though_frames_go_on_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after the interrupt is not taken, or a busy interface would never be done with."""
+    left = [capture.Seen(b"", 1, "lo", False)] * 3 + [capture.Seen(b"", time.time_ns() + 10**12, "lo", False)]
+    monkeypatch.setattr(tracing_module, "receive", lambda _: left.pop(0))
+    ended = SimpleNamespace(by_signal=True, interface_gone=False)
+    one, other = socket.socketpair()
+    with one, other:
+        other.send(b"there is something")
+        tracing_module._run(one, tracing_module.Sink(None, [], 0, None), None, ended, False)
+    assert left == []
 
 
 @needs_capture
