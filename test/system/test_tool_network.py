@@ -356,9 +356,11 @@ def test_tune__the_luckiest_has_to_win_again(build: Path, monkeypatch: pytest.Mo
     knob = tune.Knob("bulk", ("auto", "ring"), "8")
     for later, chosen in ((1.0, "auto"), (0.5, "ring")):
         took = {"bulk=auto": [1.0, 1.0], "bulk=ring": [0.5, later]}
-        monkeypatch.setattr(
-            tune, "measure", lambda words, took=took: Measured(series={("latency", 8): Series([took[words[-1]].pop(0)])})
-        )
+
+        def measured(words: list[str], took: dict[str, list[float]] = took) -> Measured:
+            return Measured(series={("latency", 8): Series([took[words[-1]].pop(0)])})
+
+        monkeypatch.setattr(tune, "measure", measured)
         assert tune.try_knob(knob, "auto", {}, 1, 1, lambda text: None).chosen == chosen
 
 

@@ -361,6 +361,17 @@ def test_perf__says_which_signal_ended_it(thole: Tool, build: Path) -> None:
 # ---- Containers ------------------------------------------------------------------------------------
 
 
+def test_host__two_cores_that_share_a_cache() -> None:
+    def core(number: int, core: int, cache: str) -> host.Core:
+        return host.Core(number, 0, core, cache, 0)
+
+    first, twin, far, near = core(0, 0, "0,1,3"), core(1, 0, "0,1,3"), core(2, 1, "2"), core(3, 2, "0,1,3")
+    assert host.pair([first, twin, far, near]) == (0, 3)
+    assert host.pair([first, twin, far]) == (0, 2)
+    assert host.pair([first, twin]) == (0, 1)
+    assert host.pair([first]) == (0, 0)
+
+
 def test_host__limits_of_control_groups(tmp_path: Path) -> None:
     def write(name: str, text: str) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -339,6 +339,8 @@ def test_plot__a_look_leaves_a_file_as_it_is(tmp_path: Path) -> None:
     kept.write_text("kept")
     pictures.check(kept)
     assert kept.read_text() == "kept"
+    pictures.check(tmp_path / "new.png")
+    assert not (tmp_path / "new.png").exists(), "nor does it make one"
 
 
 def test_tune__refused_before_anything_is_measured(thole: Tool, locked: Path) -> None:
