@@ -9,6 +9,7 @@ import importlib.util
 import io
 import os
 import shlex
+import signal
 import sys
 from typing import TextIO
 
@@ -50,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
 def main(words: list[str] | None = None) -> int:
     """Run a command. What it printed has left this process when this returns."""
     _have_streams()
+    _have_children()
     try:
         status = _status(words)
         sys.stdout.flush()
@@ -116,6 +118,12 @@ def _have_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _have_children() -> None:
+    """Who started us may ignore the ends of children: the kernel then keeps no exit status, and all seem to be 0."""
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _drop_streams(*streams: TextIO) -> None:

@@ -258,7 +258,8 @@ def build(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def thole(build: Path) -> Tool:
-    start = f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); from thole.base import paths; "
+    start = f"import sys; sys.path = [{str(ROOT / 'python')!r}, *filter(None, sys.path)]; "  # not the working folder
+    start += "from thole.base import paths; "
     start += (
         f"paths.use_build({str(build)!r}); from thole.cli import main; raise SystemExit(main())"
     )

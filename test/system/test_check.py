@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import InstalledMpi, Tool
+from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from jobs import in_full_only
 from test_tool import refused, script
 from thole.mpi import check
+from thole.mpi.launchers import HYDRA_LAUNCH
 from thole_lab.process import descendants, wait_until
 from thole_lab.testbed import Testbed
 
@@ -95,6 +96,13 @@ def test_judge__each_rank_by_its_last_word() -> None:
     ]
     assert result.failures == ["ranks 2, 3 on h0, h1 ran without Thole: it", "nothing was heard of ranks 4, 5"]
     assert "no rank was heard of" in check.judge([]).failures[0]
+
+
+def test_judge__ranks_in_their_order_and_those_without_a_number() -> None:
+    refused_ones = [check.parse(f"rank={name} of=12 host=b state=refused why=x") for name in ("10", "2", "1")]
+    assert "ranks 1, 2, 10 on b was not started, since x" in check.judge(refused_ones).failures
+    nameless = [check.parse("rank= of=2 host=b state=ended why=")] * 2
+    assert check.judge(nameless).failures == [], "who is not numbered is heard of all the same"
 
 
 def test_judge__what_failed_in_ranks_that_used_it() -> None:
@@ -289,6 +297,38 @@ def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path
     process.kill()
     process.wait()
     assert wait_until(lambda: not launcher.exists(), WAIT_S)
+
+
+def test_check__a_launcher_that_does_not_end_when_asked(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others of a refused rank would wait for it for ever."""
+    says = 'echo "[thole $4 rank=0 of=2 host=a state=refused why=]" >&2'
+    hydra = script(tmp_path / "mpiexec", f"trap '' TERM\n{says}\nexec sleep {WAIT_S:.0f}")
+    for name in ("REFUSED_S", "KILLED_S"):
+        monkeypatch.setattr(check, name, 0.1)
+    assert check.run(HYDRA_LAUNCH, [str(hydra), "-n", "2", "./app"], []) == 128 + signal.SIGKILL
+
+
+ORPHAN = """
+import os
+from thole.mpi import check
+from thole.mpi.launchers import HYDRA_LAUNCH
+begin = check._beginner(set())
+if (child := os.fork()) == 0:
+    if (launcher := os.fork()) == 0:
+        begin()
+        os._exit(0)
+    os._exit(os.WTERMSIG(os.waitpid(launcher, 0)[1]))
+print(os.WEXITSTATUS(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_check__a_launcher_that_begins_when_it_is_killed_already() -> None:
+    """Whose parent then is another. It asks for a signal at the end of that one, which may be process 1."""
+    env = clean_environment(PYTHONPATH=str(ROOT / "python"))
+    done = subprocess.run([sys.executable, "-c", ORPHAN], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(int(signal.SIGTERM))], done.stderr
 
 
 def test_check__no_memory_to_count_in(mpis: dict[str, InstalledMpi], thole: Tool) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from test_tool import refused, script
 from thole.commands import run
 from thole.mpi import launch, starters
 from thole.mpi import plan as plans
+from thole.mpi.program import library_of
 from thole_lab.process import wait_until
 from thole_lab.testbed import Testbed, missing_right
 from thole_lab.venvs import FOREIGN
@@ -100,6 +102,24 @@ def test_run__program_tells_the_mpi(mpi: InstalledMpi, thole: Tool, tmp_path: Pa
         for setting in mpi.mpi.family.settings:
             listed = setting.name == mpi.mpi.family.launch.export_list
             assert (setting.name in done.stdout) is not listed
+
+
+def test_program__library_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What mpi4py has loaded is told by its whole path; what lies in the working folder is not asked."""
+    library = tmp_path / "a folder \udcff" / "libmpi.so.12"
+    (library.parent / "mpi4py").mkdir(parents=True)
+    library.write_bytes(b"x")
+    (library.parent / "mpi4py/__init__.py").write_text("class rc: pass\n")
+    maps = "import mmap, os\nfolder = os.path.dirname(os.path.dirname(__file__))\n"
+    maps += "kept = mmap.mmap(os.open(folder + '/libmpi.so.12', os.O_RDONLY), 0, prot=mmap.PROT_READ)\n"
+    (library.parent / "mpi4py/MPI.py").write_text(maps)
+    python = tmp_path / "python3"
+    python.symlink_to(os.path.realpath(sys.executable))
+    for name in ("re", "mpi4py"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(library.parent))
+    assert library_of(python) == library
 
 
 def test_run__compiled_program_tells_the_mpi(
@@ -213,7 +233,7 @@ def test_run__ways_to_find_each_other(planned: Planned) -> None:
     assert said.startswith("--mpi=none tells ranks of MPICH nothing of each other")
     (said,) = planned("srun ./app", "openmpi", SLURM_MPI_TYPE="pmi2").warnings
     assert said.startswith("SLURM_MPI_TYPE=pmi2 tells ranks of Open MPI nothing of each other")
-    for mpi, words in (("openmpi", "--mpi=pmix_v4 "), ("mpich", "--mpi pmi2 "), ("impi", "")):
+    for mpi, words in (("openmpi", "--mpi=pmix_v4 "), ("mpich", "--mpi pmi2 "), ("mpich", "--mpi=list "), ("impi", "")):
         assert planned(f"srun {words}./app", mpi).warnings == []
 
 

@@ -183,6 +183,15 @@ def test_run__mpi_of_which_ldd_says_nothing(thole: Tool, mpis: dict[str, Install
         assert " loads " in done.stdout or "its libfabric was not checked" in done.stdout, done.stdout
 
 
+def test_info__runs_nothing_of_the_folder_it_is_asked_in(thole: Tool, mpi: InstalledMpi, tmp_path: Path) -> None:
+    """That may be /tmp, and the user root."""
+    for name in ("ctypes", "mmap", "json"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    done = thole("info", "mpi", "--json", "--venvs", mpi.launcher.parent.parent.parent, cwd=tmp_path)
+    assert done.returncode == 0 and '"libfabric_version": "' in done.stdout, done
+    assert not (tmp_path / "ran").exists()
+
+
 def test_run__version_that_is_too_old(thole: Tool, tmp_path: Path) -> None:
     hydra = script(
         tmp_path / "bin" / "mpiexec", "printf 'HYDRA build details:\\n    Version:     3.1\\n'"
@@ -328,6 +337,18 @@ def test_setup__undo_keeps_what_the_user_changed_between_two_setups(
     assert thole(*words, env=HOME_STATE).returncode == 0
     assert thole("setup", "--undo", "--root", root, env=HOME_STATE).returncode == 0
     assert config.read_text() == "# mine\nsomething = else\nadded = later\n"
+
+
+def test_setup__undo_leaves_a_file_that_was_there_before(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    """Empty, if its user has taken out all else; and what it said before is not for others to read."""
+    root = setup_root(tmp_path, mpi)
+    assert thole("setup", "--mpi", mpi.launcher, "--root", root, env=HOME_STATE).returncode == 0
+    (state,) = root.rglob("setup.json")
+    assert state.stat().st_mode & 0o777 == 0o600
+    config = config_below(root, mpi)
+    config.write_text(config.read_text().removeprefix("# mine\nsomething = else\n"))
+    assert thole("setup", "--undo", "--root", root, env=HOME_STATE).returncode == 0
+    assert config.read_text() == ""
 
 
 def test_setup__a_file_in_place_of_the_link_is_left_alone(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:

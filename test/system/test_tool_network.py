@@ -11,20 +11,28 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import struct
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
-from thole.commands import peers
+from test_tool_troubles import HYDRA
+from thole.base.text import size_parse
+from thole.base.trouble import Trouble
+from thole.commands import peers, tune
 from thole.commands.tune_host import HostOutcome, host_lines, judge_host
-from thole.frames import packets
+from thole.frames import capture, packets
+from thole.frames import tracing as tracing_module
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
 from thole.perf.results import Measured, Series, Way
@@ -169,6 +177,7 @@ def test_run__wrong_link(thole: Tool, tmp_path: Path) -> None:
         ("node[1-3,07]", ["node1", "node2", "node3", "node07"]),
         ("r[1-2]n[8-9]x,z", ["r1n8x", "r1n9x", "r2n8x", "r2n9x", "z"]),
         ("[2001:db8::1]:4,2001:db8::2", ["2001:db8::1", "2001:db8::2"]),
+        ("[fe80::1%eth0]:4,fe80::2%eth0.7", ["fe80::1%eth0", "fe80::2%eth0.7"]),
         ("a a b", ["a", "b"]),
         ("+n0,x", ["x"]),
         ("", []),
@@ -179,6 +188,11 @@ def test_hosts__lists(text: str, names: list[str]) -> None:
     found = launches.find(launch, ["mpiexec", "-hosts", text, "-n", "1", "x"])
     assert found.names == names
     assert found.source == "-hosts"
+
+
+def test_hosts__a_range_that_is_too_long() -> None:
+    found = launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "-hosts", "n[1-99999999999]", "x"])
+    assert len(found.names) == launches.RANGE_MAX
 
 
 @pytest.mark.parametrize(
@@ -197,6 +211,12 @@ def test_hosts__own_name_with_and_without_its_domain(
     assert launches.Hosts(names, "PBS_NODEFILE").elsewhere == elsewhere
 
 
+def test_numbers__of_other_signs_are_none() -> None:
+    with pytest.raises(Trouble, match="is not a size"):
+        size_parse("²k")
+    assert launches.ranks(mpi_table.HYDRA_LAUNCH, ["mpiexec", "-n", "²", "x", ":", "-n", "3", "y"]) == 3
+
+
 def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "mpiexec -host a -n 1 x -host no : -genv A B -l -host=b -n 1 y -f no"
     found = launches.find(mpi_table.HYDRA_LAUNCH, words.split())
@@ -204,6 +224,19 @@ def test_hosts__of_all_programs_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SLURM_JOB_NODELIST", "c[1-2]")
     assert launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "x"]).names == ["c1", "c2"]
     assert launches.find(mpi_table.HYDRA_LAUNCH, words.split()).names == ["a", "b"]
+
+
+def test_run__leaves_the_launcher_hosts_that_can_be_read_but_once(thole: Tool, tmp_path: Path) -> None:
+    """mpiexec -f <(scontrol show hostnames): they would be gone, and all ranks be on this host."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\ncat "$2"')
+    pipe = f"echo a b | {{ exec 3<&0 </dev/null; {shlex.join(thole.command)} run $0 {hydra} -f /dev/fd/3 -n 2 true; }}"
+
+    def said(word: str) -> str:
+        line = ["sh", "-c", pipe, word]
+        return subprocess.run(line, env=clean_environment(), capture_output=True, text=True, check=False).stdout
+
+    assert said("").split() == ["a", "b"]
+    assert "hosts: as many as the launcher chooses (-f /dev/fd/3)" in said("--explain")
 
 
 # ---- A listener ------------------------------------------------------------------------------------
@@ -317,6 +350,18 @@ def test_tune__to_a_host(thole: Tool, listener: Listener, tmp_path: Path) -> Non
     assert "learnt at run time" in done.stdout and "would write" in done.stdout
     assert thole("tune", "--reset", env=env).returncode == 0
     assert options.read_text() == own
+
+
+def test_tune__the_luckiest_has_to_win_again(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob = tune.Knob("bulk", ("auto", "ring"), "8")
+    for later, chosen in ((1.0, "auto"), (0.5, "ring")):
+        took = {"bulk=auto": [1.0, 1.0], "bulk=ring": [0.5, later]}
+
+        def measured(words: list[str], took: dict[str, list[float]] = took) -> Measured:
+            return Measured(series={("latency", 8): Series([took[words[-1]].pop(0)])})
+
+        monkeypatch.setattr(tune, "measure", measured)
+        assert tune.try_knob(knob, "auto", {}, 1, 1, lambda text: None).chosen == chosen
 
 
 def test_tune__what_is_faster() -> None:
@@ -539,6 +584,9 @@ def test_peers__names() -> None:
         ("[fe80::1]:3", "fe80::1", 3),
     ):
         assert peers.host_parse(text, 7471) == peers.Host(name, port)
+    for text in ("a:0", "a:b", "a:²"):
+        with pytest.raises(Trouble, match="is not a host"):
+            peers.host_parse(text, 7471)
 
 
 def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
@@ -571,6 +619,9 @@ def record(sequence: int, payload: bytes = b"x" * 100) -> bytes:
 
 def data(offset: int, payload: bytes) -> bytes:
     return head(6) + (5).to_bytes(7, "big") + offset.to_bytes(5, "big") + payload
+
+
+FRAME = bytes(12) + b"\x88\xb5" + record(17)
 
 
 def can_capture() -> bool:
@@ -644,7 +695,7 @@ def send_samples() -> int:
             one.sendto(joined, where)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
             raw.bind(("lo", 0))
-            raw.send(bytes(12) + b"\x88\xb5" + record(17))
+            raw.send(FRAME)
             raw.send(bytes(12) + b"\x88\xb5" + head(8, short=32) + bytes(12 + 14))  # padded
             raw.send(bytes(12) + b"\x86\xdf" + bytes([0, 1, 38]) + bytes(60))
         return int(to[1])
@@ -754,6 +805,55 @@ def test_trace__ends_by_itself(thole: Tool, tmp_path: Path) -> None:
 
 
 @needs_capture
+def test_trace__a_file_that_is_full_ends_with_a_whole_block(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    little = Tool(("sh", "-c", 'ulimit -f 33; exec "$@"', "sh", *thole.command))
+    with tracing(little, "-i", "lo", "-w", path) as process:
+        while process.poll() is None:
+            send_samples()
+        _, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2 and f"{path} cannot be written: File too large" in err
+    assert captured(path)
+
+
+@needs_capture
+def test_trace__whose_terminal_goes_has_written_all(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "trace.pcapng"
+    with tracing(thole, "-i", "lo", "-w", path) as process:
+        send_samples()
+        process.send_signal(signal.SIGHUP)
+        _, err = ended(process)
+    assert len(captured(path)) == int(re.search(r"(\d+) frames", err)[1]) >= 28
+    nohup = Tool(("sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *thole.command))
+    with tracing(nohup, "-i", "lo", "-w", path, "--count", "1") as process:
+        process.send_signal(signal.SIGHUP)
+        send_samples()
+        ended(process)
+    assert len(captured(path)) == 1
+
+
+@needs_capture
+def test_trace__says_that_its_interface_has_gone(two: Testbed, thole: Tool, tmp_path: Path) -> None:
+    """None of that name that comes later is heard. One that is but down may come up again."""
+    path = tmp_path / "a trace.pcapng"
+    send = "import socket; raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
+    send += f"raw.bind(('gone1', 0)); raw.send({FRAME!r})"
+    two.output(0, *"ip link add gone0 type veth peer name gone1".split())
+    up = "ip link set gone0 up; ip link set gone1 up"
+    two.output(0, "sh", "-ec", up)
+    with tracing(thole.on(two, 0), "-i", "gone0", "-w", path) as process:
+        two.output(0, sys.executable, "-c", send)
+        two.output(0, "sh", "-ec", f"ip link set gone0 down; sleep 0.5; {up}")
+        two.output(0, sys.executable, "-c", send)
+        two.output(0, *"ip link del gone0".split())
+        _, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 2 and "thole: interface gone0 has gone" in err, err
+    assert "2 frames: RECORD 2" in err
+    assert len(captured(path)) == 2
+    assert f"-r '{path}'" in err, "as a shell takes it"
+
+
+@needs_capture
 def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
@@ -768,6 +868,23 @@ def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
             ended(process)
     kept = [packet for packet in captured(path) if packet[12:14] == b"\x08\x00"]
     assert [packet[42:] for packet in kept] == [record(1)[:18], record(2)[:18]]
+    found = blocks(path)
+    lengths = [struct.unpack_from("=II", body, 12) for kind, body in found if kind == 6]
+    assert (60, 42 + len(record(1))) in lengths, "and how long it was"
+    kind, body = found[-1]
+    assert (kind, struct.unpack_from("=HHQ", body, 12)) == (5, (5, 8, 0)), "none that the kernel dropped"
+
+
+def test_trace__ends_though_frames_go_on_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after the interrupt is not taken, or a busy interface would never be done with."""
+    left = [capture.Seen(b"", 1, "lo", False)] * 3 + [capture.Seen(b"", time.time_ns() + 10**12, "lo", False)]
+    monkeypatch.setattr(tracing_module, "receive", lambda _: left.pop(0))
+    ended = SimpleNamespace(by_signal=True, interface_gone=False)
+    one, other = socket.socketpair()
+    with one, other:
+        other.send(b"there is something")
+        tracing_module._run(one, tracing_module.Sink(None, [], 0, None), None, ended, False)
+    assert left == []
 
 
 @needs_capture
@@ -792,7 +909,7 @@ def test_trace__what_thole_really_sends(thole: Tool, listener: Listener, tmp_pat
         total += 1
     assert total == sum(map(int, kinds.values()))
     if shutil.which("tshark"):
-        words = re.search(r"to read it: (.+)", err)[1].split() + ["-Y", "thole"]
+        words = shlex.split(re.search(r"to read it: (.+)", err)[1]) + ["-Y", "thole"]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == total
@@ -804,7 +921,8 @@ def test_trace__wrong_arguments(thole: Tool, tmp_path: Path) -> None:
     refused(thole("trace", "--count", "0"), "--count")
     refused(thole("trace", "--keep", "-1"), "--keep")
     if can_capture():
-        refused(thole("trace", "-i", "nosuch0"), "nosuch0", "lo")
+        for name in ("nosuch0", "\udcff", "x" * 99):
+            refused(thole("trace", "-i", name), name.replace("\udcff", "\\udcff"), "lo")
         refused(thole("trace", "-i", "lo", "-w", tmp_path / "no" / "file"), "cannot be written")
 
 

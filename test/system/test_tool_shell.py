@@ -13,6 +13,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -64,6 +65,14 @@ def test_run__ignores_no_signal_for_what_it_starts(thole: Tool, hydra: Path) -> 
         assert not ignored >> (number - 1) & 1
     kept = started(thole, "run", hydra, "x", before="trap '' HUP; exec \"$@\"")
     assert int(kept.stdout.split()[1], 16) >> (signal.SIGHUP - 1) & 1, "nohup's stays"
+
+
+def test_thole__started_by_who_ignores_the_ends_of_children(thole: Tool, hydra: Path) -> None:
+    """The kernel then keeps no exit status, and Python takes each for 0."""
+    ignores = "import os, sys; from signal import *; signal(SIGCHLD, SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    deaf = f"exec '{sys.executable}' -c '{ignores}' \"$@\""
+    assert started(thole, "run", "--check", hydra, "./app", "loud", before=deaf).returncode == 7, "the launcher's"
+    assert started(thole, "perf", "--window", "0", before=deaf).returncode == 2
 
 
 def test_check__goes_on_where_nobody_reads(thole: Tool, hydra: Path) -> None:
@@ -152,6 +161,7 @@ def test_run__behind_what_hands_on_the_environment(thole: Tool, hydra: Path) -> 
         ("sudo -nE", False),
         ("sudo --preserve-env=FI_PROVIDER", False),
         ("nice -n 1 sudo -u somebody", True),
+        ("doas -n", True),
         ("env -i A=1", True),
         ("env A=1", False),
         ("systemd-run --pty", True),
@@ -306,6 +316,9 @@ def test_tune__a_link_stays_one_with_its_mode(thole: Tool, tmp_path: Path) -> No
     begin, end = "# >>> written by thole tune; thole tune --reset takes it out", "# <<< thole tune"
     kept.write_text(f"spin = 7us\n{begin}\nbulk = ring\n{end}\n")
     kept.chmod(0o600)
+    if os.geteuid() == 0:  # as by sudo
+        os.chown(kept, 54321, 54322)
+    owner = kept.stat().st_uid, kept.stat().st_gid
     link = tmp_path / "thole" / "options"
     link.parent.mkdir()
     link.symlink_to(kept)
@@ -313,6 +326,7 @@ def test_tune__a_link_stays_one_with_its_mode(thole: Tool, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert link.is_symlink() and kept.read_text() == "spin = 7us\n"
     assert kept.stat().st_mode & 0o777 == 0o600
+    assert (kept.stat().st_uid, kept.stat().st_gid) == owner
 
 
 def test_tune__measures_with_the_options_given(thole: Tool, tmp_path: Path) -> None:
@@ -345,6 +359,17 @@ def test_perf__says_which_signal_ended_it(thole: Tool, build: Path) -> None:
 
 
 # ---- Containers ------------------------------------------------------------------------------------
+
+
+def test_host__two_cores_that_share_a_cache() -> None:
+    def core(number: int, core: int, cache: str) -> host.Core:
+        return host.Core(number, 0, core, cache, 0)
+
+    first, twin, far, near = core(0, 0, "0,1,3"), core(1, 0, "0,1,3"), core(2, 1, "2"), core(3, 2, "0,1,3")
+    assert host.pair([first, twin, far, near]) == (0, 3)
+    assert host.pair([first, twin, far]) == (0, 2)
+    assert host.pair([first, twin]) == (0, 1)
+    assert host.pair([first]) == (0, 0)
 
 
 def test_host__limits_of_control_groups(tmp_path: Path) -> None:

@@ -21,8 +21,12 @@ import pytest
 from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
-from thole.base import host
+from thole.base import blocks, host
+from thole.commands import driver
 from thole.frames import packets
+from thole.mpi import families
+from thole.mpi import program as programs
+from thole.mpi.families import Mpi
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 HYDRA = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
@@ -335,6 +339,8 @@ def test_plot__a_look_leaves_a_file_as_it_is(tmp_path: Path) -> None:
     kept.write_text("kept")
     pictures.check(kept)
     assert kept.read_text() == "kept"
+    pictures.check(tmp_path / "new.png")
+    assert not (tmp_path / "new.png").exists(), "nor does it make one"
 
 
 def test_tune__refused_before_anything_is_measured(thole: Tool, locked: Path) -> None:
@@ -510,6 +516,20 @@ def test_run__a_program_that_is_not_there(here: Here, openmpi: Path, hydra: Path
         assert said not in explained(here, hydra, *words, "-n", "2", "./nothing")
 
 
+def test_run__a_program_of_another_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same family, another installation's is as good."""
+    ours, theirs = tmp_path / "ours.so", tmp_path / "theirs.so"
+    app = script(tmp_path / "app", "true")
+    found = {
+        name: Mpi(families.family_named(name), "5.0", tmp_path / "mpiexec", ours) for name in ("mpich", "openmpi")
+    }
+    monkeypatch.setattr(programs, "_library_linked", lambda path: theirs)
+    for name, said in (("mpich", ""), ("openmpi", f"{app} loads Open MPI 5.0 ({theirs}), and")):
+        monkeypatch.setattr(programs, "_of_library", lambda *_, name=name: found[name])
+        assert programs.unfit(str(app), found["mpich"]).startswith(said)
+        assert bool(programs.unfit(str(app), found["mpich"])) is bool(said)
+
+
 def test_run__a_network_interface_that_is_not_there(
     here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -581,3 +601,26 @@ def test_run__a_program_of_another_mpi(thole: Tool, mpis: dict[str, InstalledMpi
             done = thole("run", "--explain", mpi.launcher, "-n", "2", conform(other), env=mpi.environment())
             told = f"note: {conform(other)} loads {other.mpi.label} (" in done.stdout
             assert told is (other is not mpi), done.stdout + done.stderr
+
+
+def test_driver__finds_roots_commands_beyond_path(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`su` and cron leave /usr/sbin out: nothing would be loaded or unloaded, and nothing said of it."""
+    assert {"/usr/sbin", "/sbin"} <= set(driver.SBIN)
+    monkeypatch.setattr(driver, "SBIN", (str(tmp_path / "sbin"),))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    script(tmp_path / "sbin/modprobe", "echo in use >&2; exit 1")
+    script(tmp_path / "sbin/dkms", "command -v modprobe")
+    assert driver.system("modprobe", "-r", "thole") == "in use"
+    assert driver.system("none-of-this-name") == ""
+    assert dict(driver.status_rows(driver.Place(tmp_path, "")))["dkms"] == str(tmp_path / "sbin/modprobe")
+
+
+def test_files__one_that_cannot_be_replaced_leaves_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "options"
+    path.write_text("before")
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        blocks.replace(path, b"after")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("options", "before")]

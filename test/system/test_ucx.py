@@ -213,6 +213,13 @@ def test_default__as_the_program_allows(
     assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
 
 
+def test_default__where_path_is_the_folder_of_the_mpi_alone(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    """As under cron, or from a module: all else that is asked is found all the same."""
+    env = {**mpi.environment(), "PATH": str(mpi.launcher.parent)}
+    done = thole("run", "--explain", *mpi.command(2, conform(mpi)), env=env)
+    assert UCX_IS_SET.search(done.stdout), done.stdout + done.stderr
+
+
 def test_default__several_hosts(mpi: InstalledMpi, conform: Compile, thole: Tool, library: Path) -> None:
     """All hosts need the library, since Open MPI wants all ranks to go the same way."""
     command = [mpi.launcher, "--host", "alpha,beta", "-n", "2", conform(mpi)]

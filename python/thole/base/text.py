@@ -13,7 +13,7 @@ def size_parse(text: str) -> int:
     if digits and digits[-1] in "kmg":
         unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[digits[-1]]
         digits = digits[:-1]
-    if not digits.isdigit():
+    if not digits.isdecimal():
         raise Trouble(
             f"--sizes: {text!r} is not a size", "write bytes, or with k, m or g: 8, 64k, 1m"
         )

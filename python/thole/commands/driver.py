@@ -23,6 +23,7 @@ from thole.base.trouble import Trouble
 
 NAME = "thole"
 DEVICE = Path("/dev/thole")
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # where root's commands are; `su` and cron leave them out of PATH
 # The administrator's files: in the sources, and in the system.
 FILES = (
     ("60-thole.rules", "etc/udev/rules.d/60-thole.rules"),
@@ -69,7 +70,7 @@ class Place:
         if not self.here:
             command += ["--dkmstree", str(self.root / "var/lib/dkms"), "--sourcetree", str(self.root / "usr/src")]
             command += ["--installtree", str(self.root / "lib/modules"), "--kernelsourcedir", str(self.headers)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return ran(*command)
 
     def need_dkms(self, action: str, *words: str) -> None:
         done = self.dkms(action, *words)
@@ -88,9 +89,22 @@ def require(place: Place) -> Path:
         raise Trouble("the driver's sources are not installed with this Thole", "reinstall it: pip install .")
     if os.geteuid() != 0:
         raise Trouble("only root installs or removes a kernel module", "sudo thole driver install")
-    if not shutil.which("dkms"):
+    if not found("dkms"):
         raise Trouble("dkms is not installed", "apt install dkms, or your distribution's like")
     return place.sources
+
+
+def search_path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *SBIN])
+
+
+def found(command: str) -> bool:
+    return shutil.which(command, path=search_path()) is not None
+
+
+def ran(*command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": search_path()}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def loaded() -> str:
@@ -103,9 +117,9 @@ def loaded() -> str:
 
 def system(*command: str) -> str:
     """What it complained of; a command that is not there complains of nothing."""
-    if not shutil.which(command[0]):
+    if not found(command[0]):
         return ""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(*command)
     return (done.stderr.strip() or f"exit status {done.returncode}") if done.returncode else ""
 
 
@@ -168,7 +182,7 @@ def status_rows(place: Place) -> list[tuple[str, str]]:
     usable = capability is not None and capability.available
     rows = [("device", f"{DEVICE} can be used" if usable else capability.why if capability else "not known")]
     rows += [("loaded", loaded() or "no")]
-    known = place.dkms("status", NAME).stdout.strip() if shutil.which("dkms") else "dkms is not installed"
+    known = place.dkms("status", NAME).stdout.strip() if found("dkms") else "dkms is not installed"
     rows += [("dkms", known or "does not know it: thole driver install")]
     rows += [("sources", f"{place.version()}, {place.sources}" if place.sources else "not installed")]
     headers = "there" if place.headers.exists() else f"missing: apt install linux-headers-{place.kernel}"

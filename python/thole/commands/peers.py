@@ -109,7 +109,7 @@ def host_parse(text: str, port: int) -> Host:
         return Host(text.strip("[]"), port)
     if text.endswith("]"):
         return Host(text[1:-1], port)
-    if not digits.isdigit() or not 0 < int(digits) < 65536 or not name:
+    if not digits.isdecimal() or not 0 < int(digits) < 65536 or not name:
         raise Trouble(f"{text!r} is not a host", "write HOST or HOST:PORT")
     return Host(name.strip("[]"), int(digits))
 

@@ -8,9 +8,10 @@ descriptions of packets is imported when a capture begins: no other command fail
 from __future__ import annotations
 
 import argparse
+import io
+import shlex
 import sys
 from pathlib import Path
-from typing import BinaryIO
 
 from thole.base import bounds, paths
 from thole.base.trouble import Trouble
@@ -67,11 +68,11 @@ def _check(arguments: argparse.Namespace) -> None:
         raise Trouble("there are too many --port", f"repeat it at most {PORTS_MAX} times")
 
 
-def _open_file(name: str) -> BinaryIO:
-    if name == "-":
-        return sys.stdout.buffer
+def _open_file(name: str) -> io.RawIOBase:
     try:
-        return Path(name).open("wb")
+        if name == "-":
+            return io.FileIO(sys.stdout.fileno(), "w", closefd=False)
+        return Path(name).open("wb", buffering=0)
     except OSError as error:
         raise Trouble(f"{name} cannot be written: {error.strerror}", "choose another") from None
 
@@ -89,7 +90,7 @@ def main(arguments: argparse.Namespace) -> int:
     where = arguments.interface or "all interfaces"
     print(f"thole: capturing on {where}; interrupt to end", file=sys.stderr, flush=True)
     try:
-        dropped = until_end(capture, sink, arguments.seconds, ended)
+        dropped = until_end(capture, sink, arguments.seconds, ended, arguments.interface is not None)
     except OSError as error:
         if arguments.write in (None, "-"):
             raise
@@ -105,6 +106,8 @@ def main(arguments: argparse.Namespace) -> int:
         )
     lua = paths.dissector()
     if writer and lua and arguments.write != "-":
-        words = f"tshark -X lua_script:{lua} -r {arguments.write}"
-        print(f"thole: to read it: {words}", file=sys.stderr)
+        words = ["tshark", "-X", f"lua_script:{lua}", "-r", arguments.write]
+        print(f"thole: to read it: {shlex.join(words)}", file=sys.stderr)
+    if ended.interface_gone:
+        raise Trouble(f"interface {where} has gone", "start another capture when it is there again")
     return 0

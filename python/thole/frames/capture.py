@@ -54,10 +54,11 @@ def open_socket(interface: str | None, program: bytes) -> socket.socket:
     if interface is not None:
         try:
             capture.bind((interface, ETH_P_ALL))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             capture.close()
+            reason = error.strerror if isinstance(error, OSError) else "its name is no UTF-8"
             raise Trouble(
-                f"interface {interface} cannot be used: {error.strerror}",
+                f"interface {interface} cannot be used: {reason}",
                 f"use one of {', '.join(name for _, name in socket.if_nameindex())}",
             ) from None
     return capture
@@ -80,7 +81,7 @@ def receive(capture: socket.socket) -> Seen | None:
     except (socket.timeout, BlockingIOError, InterruptedError):
         return None
     except OSError as error:
-        if error.errno == errno.ENETDOWN:  # one interface; others are there, and it may come again
+        if error.errno == errno.ENETDOWN:  # an interface that may come up again
             return None
         raise
     name, _, direction, hardware, _ = where
@@ -94,6 +95,11 @@ def receive(capture: socket.socket) -> Seen | None:
             seconds, nanoseconds = struct.unpack("=qq", value[:16])
             when = seconds * 10**9 + nanoseconds
     return Seen(data, when, name, direction == PACKET_OUTGOING)
+
+
+def is_gone(capture: socket.socket) -> bool:
+    """Whether the interface that it is bound to is no more. Of a later one of that name nothing is heard either."""
+    return not capture.getsockname()[0]
 
 
 def dropped_by_kernel(capture: socket.socket) -> int:

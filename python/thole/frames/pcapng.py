@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writing pcapng, the few blocks of it that a capture needs. What is in a packet is others' to know."""
+"""Writing pcapng, the few blocks of it that a capture needs. What is in a packet is others' to know.
+
+Blocks are written whole, several at once. A file that has no room for more of them ends with a whole one.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import select
 import struct
 import time
 from collections.abc import Iterable
-from typing import BinaryIO
 
 from thole.base import native
+
+ROOM = 1 << 16  # bytes of blocks that wait to be written together
 
 
 class Pcapng:
     """The few blocks of the format that a capture needs: section, interfaces, packets, statistics."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: io.RawIOBase) -> None:
         self.file = file
+        self.waiting: list[bytes] = []
+        self.waiting_bytes = 0
         self.interfaces: dict[str, int] = {}
         own = f"thole {native.version()}".encode()
         self._block(0x0A0D0D0A, struct.pack("=IHHq", 0x1A2B3C4D, 1, 0, -1), [(4, own)])
@@ -25,7 +35,31 @@ class Pcapng:
             body += struct.pack("=HH", code, len(value)) + value + bytes(-len(value) % 4)
         body += bytes(4) if options else b""
         length = len(body) + 12
-        self.file.write(struct.pack("=II", kind, length) + body + struct.pack("=I", length))
+        self.waiting.append(struct.pack("=II", kind, length) + body + struct.pack("=I", length))
+        self.waiting_bytes += length
+        if self.waiting_bytes >= ROOM:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits. What cannot be written is lost."""
+        blocks, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        data, done = b"".join(blocks), 0
+        try:
+            while done < len(data):
+                written = self.file.write(data[done:])
+                if written is None:  # somebody has made it a pipe that does not wait
+                    select.select([], [self.file], [])
+                done += written or 0
+        except OSError:
+            self._cut(blocks, done)
+            raise
+
+    def _cut(self, blocks: list[bytes], done: int) -> None:
+        """Take the begun block away again, so many bytes of these being written; from a pipe nothing can be taken."""
+        while blocks and done >= len(blocks[0]):
+            done -= len(blocks.pop(0))
+        with contextlib.suppress(OSError):
+            self.file.truncate(self.file.seek(-done, os.SEEK_CUR))
 
     def _interface(self, name: str) -> int:
         if name not in self.interfaces:
@@ -53,4 +87,4 @@ class Pcapng:
         for index in list(self.interfaces.values())[:1]:
             head = struct.pack("=III", index, now >> 32, now & 0xFFFFFFFF)
             self._block(5, head, [(5, struct.pack("=Q", dropped))])
-        self.file.flush()
+        self.flush()

@@ -14,18 +14,21 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from thole.frames.capture import Seen, dropped_by_kernel, receive
+from thole.frames.capture import Seen, dropped_by_kernel, is_gone, receive
 from thole.frames.packets import Lines, packets
 from thole.frames.pcapng import Pcapng
 
 
 class Ended:
-    """Set by an interrupt, so that nothing is lost that was taken from the socket just then."""
+    """Set by an interrupt, so that nothing is lost that was taken from the socket just then; or for want of what is
+    captured on."""
 
     def __init__(self) -> None:
         self.by_signal = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._note)
+        self.interface_gone = False
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, self._note)
 
     def _note(self, number: int, frame: object) -> None:
         self.by_signal = True
@@ -65,31 +68,32 @@ class Sink:
 
     def flush(self) -> None:
         if self.writer:
-            self.writer.file.flush()
+            self.writer.flush()
         else:
             sys.stdout.flush()
 
 
-def until_end(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> int:
-    """Until the end; returns how many packets the kernel had no room for."""
+def until_end(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended, bound: bool) -> int:
+    """Until the end; returns how many packets the kernel had no room for. bound: to one interface."""
     try:
-        _run(capture, sink, seconds, ended)
+        _run(capture, sink, seconds, ended, bound)
     finally:
         dropped = dropped_by_kernel(capture)
         capture.close()
         if sink.writer:
             sink.writer.finish(dropped)
-    if sink.writer and sink.writer.file is not sys.stdout.buffer:
-        sink.writer.file.close()
+    if sink.writer:
+        sink.writer.file.close()  # where a file system of the network may say what it had no room for
     return dropped
 
 
-def _run(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended) -> None:
+def _run(capture: socket.socket, sink: Sink, seconds: float | None, ended: Ended, bound: bool) -> None:
     end = None if seconds is None else time.monotonic() + seconds
-    while not (sink.full or ended.by_signal or (end is not None and time.monotonic() > end)):
+    while not (sink.full or ended.by_signal or ended.interface_gone or (end is not None and time.monotonic() > end)):
         seen = receive(capture)
         if seen is None:
             sink.flush()
+            ended.interface_gone = bound and is_gone(capture)
         else:
             sink.take(seen)
     # What had come by now belongs to the capture, though it was not looked at yet.

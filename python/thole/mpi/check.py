@@ -99,7 +99,7 @@ def parse(text: str) -> Rank:
     """From what stands between "[thole TOKEN " and "]" with the line's end."""
     words, _, why = text.partition(" why=")
     values = dict(re.findall(r"(\w+)=(\S*)", words))
-    counters = {name: int(value) for name, value in values.items() if value.isdigit()}
+    counters = {name: int(value) for name, value in values.items() if value.isdecimal()}
     name = values.get("rank", "")
     return Rank(name, values.get("host", ""), values.get("state", ""), why, counters, counters.get("of", 0))
 

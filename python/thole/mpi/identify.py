@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from thole.base import paths
@@ -164,11 +164,12 @@ def find_fabric(mpi: Mpi) -> None:
         mpi.why.append(f"ldd, which says nothing of {mpi.library}, is missing or fails: its libfabric was not checked")
 
 
-def said_by(*command: str, limit_s: float = 20) -> str:
+def said_by(*command: str, limit_s: float = 20, variables: Mapping[str, str] | None = None) -> str:
     """What a command prints that is only asked; nothing where it cannot be run, or does not end in time."""
     try:
         done = subprocess.run(
             command,
+            env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -180,13 +181,22 @@ def said_by(*command: str, limit_s: float = 20) -> str:
     return os.fsdecode(done.stdout)
 
 
+# What lies in the folder that it is asked in is not what it imports: that may be anybody's.
+_APART = "import sys\nsys.path = [folder for folder in sys.path if folder]\n"
+
+
+def asked_python(python: str, code: str, *words: str, limit_s: float = 20) -> str:
+    """What a Python prints that runs a few lines; nothing where it fails."""
+    return said_by(python, "-c", _APART + code, *words, limit_s=limit_s).strip()
+
+
 @functools.lru_cache
 def _ldd(path: Path, first: Path | None = None) -> str:
     """What it says of a file; nothing where it is not there, or cannot be run."""
     ldd = shutil.which("ldd") or shutil.which("ldd", path="/usr/bin:/bin")  # PATH may be but an MPI's folder
     if ldd is None or not os.path.exists(path):
         return ""
-    return said_by(*(("env", f"LD_LIBRARY_PATH={first}") if first else ()), ldd, str(path))
+    return said_by(ldd, str(path), variables={"LD_LIBRARY_PATH": str(first)} if first else {})
 
 
 def _ldd_answers(path: Path) -> bool:
@@ -263,10 +273,10 @@ def require_ucx(mpi: Mpi) -> Path:
 def fabric_version(fabric: Path) -> str:
     """The version of a libfabric, asked in a process of its own: it runs constructors."""
     code = (
-        "import ctypes,sys\nf=ctypes.CDLL(sys.argv[1]).fi_version\nf.restype=ctypes.c_uint32\n"
+        "import ctypes\nf=ctypes.CDLL(sys.argv[1]).fi_version\nf.restype=ctypes.c_uint32\n"
         "v=f()\nprint(f'{v>>16}.{v&65535}')"
     )
-    return said_by(sys.executable, "-c", code, str(fabric)).strip()
+    return asked_python(sys.executable, code, str(fabric))
 
 
 def installed(extra: Iterable[Path] = ()) -> list[Mpi]:

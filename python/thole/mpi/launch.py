@@ -44,6 +44,7 @@ class Hosts:
     names: list[str] = field(default_factory=list)
     source: str = ""
     count: int = 0  # where only their number is known
+    unread: bool = False  # some are told in what can be read but once, which is the launcher's
 
     @property
     def elsewhere(self) -> list[str]:
@@ -53,7 +54,7 @@ class Hosts:
     @property
     def several(self) -> bool:
         """Whether ranks run on another host than this, so that messages leave it or files are needed there."""
-        return bool(self.elsewhere) or self.count > 1
+        return bool(self.elsewhere) or self.count > 1 or self.unread
 
 
 def _is_own(name: str) -> bool:
@@ -192,7 +193,7 @@ def programs(launch: Launch, command: list[str]) -> list[int]:
 
 def ranks(launch: Launch, command: list[str]) -> int:
     """How many are asked for by number, of all programs; 0: none are."""
-    return sum(int(value) for _, name, value in arguments(launch, command) if name in COUNTS and value.isdigit())
+    return sum(int(value) for _, name, value in arguments(launch, command) if name in COUNTS and value.isdecimal())
 
 
 def widened(value: str, names: list[str]) -> str:
@@ -215,13 +216,13 @@ def find(launch: Launch, command: list[str]) -> Hosts:
         if name in launch.lists:
             _take(result, _of_list(value), command[index])
         elif name in launch.files:
-            _take(result, _of_file(Path(value)), f"{command[index]} {value}")
+            _take_file(result, Path(value), f"{command[index]} {value}")
         elif name in launch.counts:
             result.count = _least(value)
     if not result.source:
         for variable in launch.variables + BATCH_FILES:
             if os.environ.get(variable):
-                _take(result, _of_file(Path(os.environ[variable])), variable)
+                _take_file(result, Path(os.environ[variable]), variable)
                 return result
         for variable in BATCH_LISTS:
             if os.environ.get(variable):
@@ -241,6 +242,12 @@ def _take(result: Hosts, names: list[str], source: str) -> None:
     result.source = f"{result.source}, {source}" if result.source else source
 
 
+def _take_file(result: Hosts, path: Path, source: str) -> None:
+    piped = os.path.exists(path) and not os.path.isfile(path)  # -f <(COMMAND)
+    result.unread |= piped
+    _take(result, [] if piped else _of_file(path), source)
+
+
 def _of_list(text: str) -> list[str]:
     """host, host:4, [2001:db8::1]:4 and Slurm's node[1-3,7], separated by commas or spaces."""
     names = []
@@ -252,7 +259,7 @@ def _of_list(text: str) -> list[str]:
 
 
 def _without_slots(text: str) -> str:
-    address = re.fullmatch(r"\[([0-9a-fA-F:]*:[0-9a-fA-F:.]*)\](:\d+)?", text)
+    address = re.fullmatch(r"\[([0-9a-fA-F:]*:[0-9a-fA-F:.]*(?:%[^\]]*)?)\](:\d+)?", text)
     if address:
         return address[1]
     return text if text.count(":") > 1 else text.partition(":")[0]
@@ -269,7 +276,7 @@ def _ranges(text: str) -> list[str]:
     names = []
     for part in match[2].split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        if not first.isdecimal() or not (last or first).isdecimal():
             return [text]
         numbers = range(int(first), int(last or first) + 1)[:RANGE_MAX]
         names += [f"{match[1]}{number:0{len(first)}d}{match[3]}" for number in numbers]

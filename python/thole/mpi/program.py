@@ -17,7 +17,7 @@ from pathlib import Path
 
 from thole.base.trouble import Trouble
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
-from thole.mpi.identify import find_fabric, holds, linked, said_by
+from thole.mpi.identify import asked_python, find_fabric, holds, linked
 
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
 LIBRARY_OF_C = re.compile(r"lib(mpi|mpich)\.so(\.\d+)*")
@@ -27,7 +27,7 @@ ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
 
 # Prints the version of an MPI's library, which may be asked before anything is started.
 ASK_LIBRARY = """
-import ctypes, sys
+import ctypes
 text, length = ctypes.create_string_buffer(16384), ctypes.c_int()
 ctypes.CDLL(sys.argv[1]).MPI_Get_library_version(text, ctypes.byref(length))
 print(text.value.decode(errors="replace"))
@@ -38,7 +38,8 @@ ASK_PYTHON = """
 import mpi4py, re
 mpi4py.rc.initialize = False
 from mpi4py import MPI
-print(*sorted(set(re.findall(r"/\\S*/libmpi[.\\w]*", open("/proc/self/maps").read()))), sep="\\n")
+found = re.findall(rb"^(?:\\S+ +){5}(/.*/libmpi[.\\w]*)$", open("/proc/self/maps", "rb").read(), re.MULTILINE)
+sys.stdout.buffer.write(b"\\n".join(sorted(set(found))))
 """
 
 
@@ -118,17 +119,12 @@ def uses_sessions(program: Path) -> bool:
 
 @functools.lru_cache
 def _of_python(python: str) -> Path | None:
-    said = _ask(python, ASK_PYTHON)
+    said = asked_python(python, ASK_PYTHON, limit_s=ASK_S)
     return Path(said.split("\n")[0]) if said.startswith("/") else None
 
 
-def _ask(python: str, *code: str) -> str:
-    """What a Python prints that runs a few lines; nothing where it fails."""
-    return said_by(python, "-c", *code, limit_s=ASK_S).strip()
-
-
 def _of_library(library: Path, launcher: Path, why: str) -> Mpi:
-    said = _ask(sys.executable, ASK_LIBRARY, str(library))
+    said = asked_python(sys.executable, ASK_LIBRARY, str(library), limit_s=ASK_S)
     for family in FAMILIES:
         match = re.search(family.says, said)
         if match is None or not family.first <= numbers(match[1]) < family.last:

@@ -97,7 +97,7 @@ def find_peers(wait_s: float) -> Known:
 
 def _name_key(name: str) -> list[Any]:
     """Numbers in names by their value: host2 before host10."""
-    return [int(part) if part.isdigit() else part.lower() for part in re.split(r"(\d+)", name)]
+    return [int(part) if part.isdecimal() else part.lower() for part in re.split(r"(\d+)", name)]
 
 
 def hosts_in(path: str) -> tuple[dict[int, Peer], list[str]]:
