@@ -163,7 +163,7 @@ def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
         assert (home / "share" / "man" / page).read_text().startswith(".TH THOLE")
 
 
-# ---- A build folder, and a prefix --------------------------------------------------------------------------------------
+# ---- A build folder, and a prefix -----------------------------------------------------------------
 
 
 def meson_below(build: Path) -> dict[str, str]:
