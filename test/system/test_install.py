@@ -30,6 +30,20 @@ PAGES = {f"man1/thole-{command}.1" for command in COMMANDS} | {
 }
 
 
+HELLO = {
+    "thole": """
+#include <stdio.h>
+#include <thole.h>
+int main(void) { return puts(thole_strerror(0)) < 0; }
+""",
+    "myriexpress": """
+#include <stdio.h>
+#include <myriexpress.h>
+int main(void) { return puts(mx_strerror(MX_SUCCESS)) < 0; }
+""",
+}
+
+
 def ran(*words: str | Path, **how: object) -> str:
     done = subprocess.run(
         [*map(str, words)],
@@ -149,7 +163,7 @@ def test_wheel__in_a_python(wheel: Path, which: str, tmp_path: Path) -> None:
         assert (home / "share" / "man" / page).read_text().startswith(".TH THOLE")
 
 
-# ---- A prefix --------------------------------------------------------------------------------------
+# ---- A build folder, and a prefix -----------------------------------------------------------------
 
 
 def meson_below(build: Path) -> dict[str, str]:
@@ -192,6 +206,25 @@ def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
     }
     assert not left
     assert {name: row for name, row in snapshot(tmp_path).items() if name in before} == before
+
+
+@pytest.mark.parametrize("name", ["thole", "myriexpress"])
+def test_build_folder__serves_programs(build: Path, tmp_path: Path, name: str) -> None:
+    """By pkg-config, with the headers of the interface, and none of the library's own beside them."""
+    for program in ("pkg-config", "cc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no {program}")
+    source = tmp_path / "hello.c"
+    source.write_text(HELLO[name])
+    env = clean_environment(PKG_CONFIG_PATH=str(build / "meson-uninstalled"))
+    words = ran("pkg-config", "--cflags", "--libs", name, env=env).split()
+    ran("cc", "-Wall", "-Werror", "-o", tmp_path / "hello", source, *words)
+    folders = [Path(word[2:]) for word in words if word.startswith("-L")]
+    env = clean_environment(LD_LIBRARY_PATH=":".join(map(str, folders)))
+    assert ran(tmp_path / "hello", env=env) == "success\n"
+    strangers = ("ring.h", "protocol.h")
+    found = [word for word in words if word.startswith("-I") for each in strangers if (Path(word[2:]) / each).exists()]
+    assert not found, found
 
 
 def options_of(build: Path, env: dict[str, str]) -> list[dict[str, str]]:

@@ -63,6 +63,63 @@ int main(int count, char **words)
 """
 
 
+# Windows come and go, several at a time, so that new ones lie where others were; rank 0 writes into its own.
+WINDOWS = """
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+enum { BYTES = 2896, WINDOWS = 8, ROUNDS = 40 };
+int main(int count, char **words)
+{
+	static char bytes[BYTES];
+	char *base[WINDOWS], got;
+	MPI_Comm comm[WINDOWS];
+	MPI_Win window[WINDOWS];
+	int there[WINDOWS] = {0}, rank, wrong = 0;
+	unsigned seed = 7;
+
+	MPI_Init(&count, &words);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	for (int round = 0; round < ROUNDS; round++) {
+		int k = (int)(((seed = seed * 1103515245u + 12345u) >> 16) % WINDOWS);
+
+		if (there[k]) {
+			MPI_Win_unlock_all(window[k]);
+			MPI_Win_free(&window[k]);
+			MPI_Comm_free(&comm[k]);
+		}
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[k]);
+		MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, comm[k], &base[k], &window[k]);
+		MPI_Win_lock_all(MPI_MODE_NOCHECK, window[k]);
+		there[k] = 1;
+		for (int j = 0; j < WINDOWS; j++) {
+			if (!there[j])
+				continue;
+			memset(bytes, 1 + (round + j) % 100, BYTES);
+			if (rank == 0) {
+				MPI_Accumulate(bytes, BYTES, MPI_BYTE, 0, 0, BYTES, MPI_BYTE, MPI_REPLACE, window[j]);
+				MPI_Win_flush(0, window[j]);
+				wrong += memcmp(base[j], bytes, BYTES) != 0;
+			}
+			MPI_Barrier(MPI_COMM_WORLD);
+			MPI_Get_accumulate(NULL, 0, MPI_BYTE, &got, 1, MPI_BYTE, 0, 8, 1, MPI_BYTE, MPI_NO_OP, window[j]);
+			MPI_Win_flush(0, window[j]);
+			wrong += got != bytes[8];
+			MPI_Barrier(MPI_COMM_WORLD);
+		}
+	}
+	for (int k = 0; k < WINDOWS; k++) {
+		if (!there[k])
+			continue;
+		MPI_Win_unlock_all(window[k]);
+		MPI_Win_free(&window[k]);
+	}
+	printf("wrong: %d\\n", wrong);
+	return MPI_Finalize() || wrong;
+}
+"""
+
+
 @pytest.fixture(autouse=True)
 def library(build: Path) -> Path:
     place = build / "ucx" / paths.UCX
@@ -85,6 +142,15 @@ def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -
     done = launch(mpi.by("ucx"), 2, conform(mpi), *network_flags(mpi.name), *groups, timeout=300, hosts=two)
     assert done.returncode == 0, done.stdout + done.stderr
     assert_conformed(done.stdout, groups)
+
+
+def test_windows__where_others_were(mpi: InstalledMpi, two: Testbed, tmp_path: Path) -> None:
+    """As NWChem has them, which computed something else."""
+    source, program = tmp_path / "windows.c", tmp_path / "windows"
+    source.write_text(WINDOWS)
+    compile_mpi(mpi.mpi, None, (), [source], program)
+    done = launch(mpi.by("ucx"), 3, program, timeout=120, hosts=two)
+    assert done.returncode == 0 and done.stdout.count("wrong: 0") == 3, done.stdout + done.stderr
 
 
 def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
