@@ -3546,6 +3546,12 @@ FAULTS = [
         "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n\tucx_request_show(request, copy.flags);\n",
     ),
     Fault(
+        "who sleeps at an endpoint of MX is not told what another thread has found there",
+        "mx/mx_progress.c",
+        "\tthole_poll(endpoint->thole, NULL, 0);\n\tmxi_sleep_event(endpoint);\n",
+        "\tthole_poll(endpoint->thole, NULL, 0);\n",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK) /*",
