@@ -15,6 +15,7 @@
 #include "mx_error.h"
 #include "mx_handler.h"
 #include "mx_library.h"
+#include "mx_progress.h"
 #include "mx_request.h"
 #include "mx_setting.h"
 #include "mx_tick.h"
@@ -190,8 +191,7 @@ static void mxi_open_poll(struct mx_endpoint *endpoint, void *arg)
 	(void)arg;
 	if (!lock_try(&endpoint->lock))
 		return; /* somebody is looking */
-	if (!endpoint->in_handler && !endpoint->disabled)
-		thole_poll(endpoint->thole, NULL, 0);
+	mxi_progress_beside(endpoint);
 	lock_leave(&endpoint->lock);
 }
 

@@ -29,6 +29,14 @@ void mxi_progress_run(struct mx_endpoint *endpoint)
 		mxi_sleep_event(endpoint); /* perhaps what another thread probes for */
 }
 
+void mxi_progress_beside(struct mx_endpoint *endpoint)
+{
+	if (endpoint->in_handler || endpoint->disabled)
+		return;
+	thole_poll(endpoint->thole, NULL, 0);
+	mxi_sleep_event(endpoint);
+}
+
 mx_return_t mx_progress(mx_endpoint_t endpoint)
 {
 	if (!endpoint)

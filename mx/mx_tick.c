@@ -7,6 +7,7 @@
 
 #include "base/thread.h"
 #include "mx_endpoint.h"
+#include "mx_progress.h"
 
 enum {
 	TICK_MS = 50, /* some times what a lost frame takes to be sent again */
@@ -24,9 +25,8 @@ static void mxi_tick_endpoint(struct mx_endpoint *endpoint, void *arg)
 	(void)arg;
 	if (!lock_try(&endpoint->lock))
 		return; /* somebody is looking */
-	if (endpoint->polls == endpoint->polls_before && !endpoint->leader_sleeps && endpoint->followers == 0 &&
-	    !endpoint->in_handler && !endpoint->disabled)
-		thole_poll(endpoint->thole, NULL, 0);
+	if (endpoint->polls == endpoint->polls_before && !endpoint->leader_sleeps && endpoint->followers == 0)
+		mxi_progress_beside(endpoint);
 	endpoint->polls_before = endpoint->polls;
 	lock_leave(&endpoint->lock);
 }

@@ -90,6 +90,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 		context->request_init = params->request_init;
 	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_CLEANUP)
 		context->request_cleanup = params->request_cleanup;
+	ucx_state_name(context->name, params->field_mask & UCP_PARAM_FIELD_NAME ? params->name : NULL, context);
 	*context_p = context;
 	return UCS_OK;
 }
@@ -101,7 +102,6 @@ void ucp_cleanup(ucp_context_h context)
 
 ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 {
-	(void)context;
 	if (attr->field_mask & UCP_ATTR_FIELD_REQUEST_SIZE)
 		attr->request_size = sizeof(struct ucx_request);
 	if (attr->field_mask & UCP_ATTR_FIELD_THREAD_MODE)
@@ -109,7 +109,7 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 	if (attr->field_mask & UCP_ATTR_FIELD_MEMORY_TYPES)
 		attr->memory_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
 	if (attr->field_mask & UCP_ATTR_FIELD_NAME)
-		snprintf(attr->name, sizeof attr->name, "thole");
+		ucx_state_name(attr->name, context->name, context);
 	return UCS_OK;
 }
 

@@ -161,7 +161,7 @@ ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size
 		return UCS_ERR_UNSUPPORTED;
 	state = packer->operations.start_pack(packer->context, buffer, *count);
 	made = ucx_datatype_bounce_make(bounce, packer->operations.packed_size(state), single_p);
-	if (made)
+	if (made && single_p->iov_len > 0)
 		single_p->iov_len = packer->operations.pack(state, 0, bounce->memory, single_p->iov_len);
 	packer->operations.finish(state);
 	*segments_p = single_p;
@@ -195,7 +195,7 @@ ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_stat
 	const struct ucx_datatype *generic = bounce->datatype;
 
 	if (generic) {
-		if (status == UCS_OK && length)
+		if (status == UCS_OK) /* also of an empty message, as with UCX */
 			status = generic->operations.unpack(bounce->state, 0, bounce->memory, length);
 		generic->operations.finish(bounce->state);
 	}

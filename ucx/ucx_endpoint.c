@@ -136,15 +136,24 @@ static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *pa
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
+/* To a worker whose address the program has, rather than to a listener, or back to who has called one. */
+static bool ucx_endpoint_is_by_address(const ucp_ep_params_t *params)
+{
+	bool calls = params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+
+	return !calls && params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+}
+
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *endpoint_p)
 {
 	struct thole_address address = {{0}};
 	struct ucp_ep *endpoint;
 	int error;
 
-	if (!(params->field_mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) ||
-	    (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS && params->flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER))
-		return UCS_ERR_UNSUPPORTED;
+	if (!ucx_endpoint_is_by_address(params))
+		return params->field_mask & (UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_CONN_REQUEST)
+			       ? UCS_ERR_UNSUPPORTED
+			       : UCS_ERR_INVALID_PARAM;
 	/* Its length is not given to us; another library's may be shorter than ours, and have no end that is a 0. */
 	snprintf(address.text, sizeof address.text, "%.*s", THOLE_ADDRESS_MAX - 1, (const char *)params->address);
 	endpoint = calloc(1, sizeof *endpoint);
@@ -154,6 +163,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 	list_init(&endpoint->sends);
 	endpoint->worker = worker;
 	endpoint->thole = worker->thole;
+	ucx_state_name(endpoint->name, params->field_mask & UCP_EP_PARAM_FIELD_NAME ? params->name : NULL, endpoint);
 	error = thole_peer(worker->thole, &address, &endpoint->peer);
 	if (!error)
 		error = ucx_endpoint_watch(endpoint, params, &address);
@@ -186,7 +196,7 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 	if (attr->field_mask & ~(uint64_t)UCP_EP_ATTR_FIELD_NAME)
 		return UCS_ERR_UNSUPPORTED;
 	if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME)
-		snprintf(attr->name, sizeof attr->name, "thole-%u", ep->peer);
+		ucx_state_name(attr->name, ep->name, ep);
 	return UCS_OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/list.h"
 #include "base/pool.h"
@@ -63,6 +64,7 @@ struct ucp_context {
 	/* of that part, when a request is first made and when it goes for good; NULL: nothing is to be done */
 	ucp_request_init_callback_t request_init;
 	ucp_request_cleanup_callback_t request_cleanup;
+	char name[UCP_ENTITY_NAME_MAX];
 };
 
 struct ucp_worker {
@@ -78,6 +80,7 @@ struct ucp_worker {
 	struct list_node endpoints;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
+	char name[UCP_ENTITY_NAME_MAX];
 };
 
 struct ucp_ep {
@@ -92,6 +95,17 @@ struct ucp_ep {
 	struct list_node sends;       /* under way, oldest first; */
 	uint64_t unasked;             /* of these, those that need no receive */
 	struct list_node node;        /* of the worker's */
+	char name[UCP_ENTITY_NAME_MAX];
 };
+
+/* A name for a context, a worker or an endpoint: the program's, as far as it has room, or (NULL) one that no other of
+ * this process has. */
+static inline void ucx_state_name(char *name, const char *given, const void *owner)
+{
+	if (given)
+		snprintf(name, UCP_ENTITY_NAME_MAX, "%s", given);
+	else
+		snprintf(name, UCP_ENTITY_NAME_MAX, "thole-%p", owner);
+}
 
 #endif /* UCX_STATE_H */

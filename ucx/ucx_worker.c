@@ -87,6 +87,7 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	list_init(&worker->endpoints);
 	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
 										       : UCS_THREAD_MODE_SINGLE;
+	ucx_state_name(worker->name, params->field_mask & UCP_WORKER_PARAM_FIELD_NAME ? params->name : NULL, worker);
 	worker->charge.safe = worker->thread_mode != UCS_THREAD_MODE_SINGLE;
 	worker->charge.endpoints = &worker->thole;
 	worker->charge.endpoint_count = 1;
@@ -135,7 +136,7 @@ ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER)
 		attr->max_am_header = 0;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_NAME)
-		snprintf(attr->name, sizeof attr->name, "thole");
+		ucx_state_name(attr->name, worker->name, worker);
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING)
 		attr->max_debug_string = REQUEST_TEXT_MAX;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_ADDRESS)

@@ -3546,10 +3546,46 @@ FAULTS = [
         "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n\tucx_request_show(request, copy.flags);\n",
     ),
     Fault(
+        "who sleeps at an endpoint of MX is not told what another thread has found there",
+        "mx/mx_progress.c",
+        "\tthole_poll(endpoint->thole, NULL, 0);\n\tmxi_sleep_event(endpoint);\n",
+        "\tthole_poll(endpoint->thole, NULL, 0);\n",
+    ),
+    Fault(
         "what a generic datatype received is not unpacked",
         "ucx/ucx_datatype.c",
-        "if (status == UCS_OK && length)",
-        "if (false)",
+        "if (status == UCS_OK) /*",
+        "if (false) /*",
+    ),
+    Fault(
+        "the end of an empty message of a generic datatype is not told",
+        "ucx/ucx_datatype.c",
+        "if (status == UCS_OK) /*",
+        "if (status == UCS_OK && length) /*",
+    ),
+    Fault(
+        "nothing is packed by a program that has nothing to pack",
+        "ucx/ucx_datatype.c",
+        "if (made && single_p->iov_len > 0)",
+        "if (made)",
+    ),
+    Fault(
+        "what UCX's program has named has another name",
+        "ucx/ucx_state.h",
+        "\tif (given)\n",
+        "\tif (false)\n",
+    ),
+    Fault(
+        "all that UCX's program has not named has one name",
+        "ucx/ucx_state.h",
+        '"thole-%p", owner);',
+        '"thole%s", owner ? "" : "");',
+    ),
+    Fault(
+        "an endpoint of UCX's that names no peer is said to be beyond Thole",
+        "ucx/ucx_endpoint.c",
+        ": UCS_ERR_INVALID_PARAM;",
+        ": UCS_ERR_UNSUPPORTED;",
     ),
     Fault(
         "a generic datatype's state is left open",

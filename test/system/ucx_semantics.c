@@ -141,17 +141,20 @@ static void fill(unsigned char *buffer, size_t length, unsigned seed)
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
+#define LONG_NAME "a context whose name is longer than" /* what may be asked for */
+
 static void open_all(ucs_thread_mode_t thread_mode)
 {
 	ucp_params_t params = {
 		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_REQUEST_INIT |
-			      UCP_PARAM_FIELD_REQUEST_CLEANUP,
+			      UCP_PARAM_FIELD_REQUEST_CLEANUP | UCP_PARAM_FIELD_NAME,
 		.features = UCP_FEATURE_TAG,
 		.request_size = REQUEST_SIZE,
 		.request_init = request_made,
 		.request_cleanup = request_gone,
+		.name = LONG_NAME,
 	};
-	ucp_worker_params_t wanted = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+	ucp_worker_params_t wanted = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_NAME,
 				      .thread_mode = thread_mode};
 	ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
 	ucp_address_t *addresses[2];
@@ -172,6 +175,7 @@ static void open_all(ucs_thread_mode_t thread_mode)
 	ucp_config_release(config);
 	CHECK(ucp_context_query(context, &attr) == UCS_OK && attr.request_size > 0);
 	for (int i = 0; i < 2; i++) {
+		wanted.name = i ? "second" : "first";
 		CHECK(ucp_worker_create(context, &wanted, &workers[i]) == UCS_OK);
 		CHECK(ucp_worker_get_address(workers[i], &addresses[i], &lengths[i]) == UCS_OK && lengths[i] > 0);
 	}
@@ -180,6 +184,13 @@ static void open_all(ucs_thread_mode_t thread_mode)
 	peer.address = addresses[0];
 	CHECK(ucp_ep_create(workers[1], &peer, &back) == UCS_OK);
 	CHECK(ucp_ep_create(workers[0], &peer, &self) == UCS_OK);
+	peer.field_mask = UCP_EP_PARAM_FIELD_NAME; /* without an address, nor one to connect to */
+	peer.name = "nobody";
+	CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_PARAM);
+	peer.field_mask = UCP_EP_PARAM_FIELD_FLAGS;
+	peer.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+	CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_PARAM);
+	peer.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
 	for (int i = 0; i < 2; i++)
 		ucp_worker_release_address(workers[i], addresses[i]);
 	if (ours) {
@@ -237,6 +248,42 @@ static void test_attributes(ucs_thread_mode_t thread_mode)
 	CHECK(text[0] && memchr(text, 0, sizeof text));
 	ucp_request_cancel(workers[1], request);
 	CHECK(finish(request) == UCS_ERR_CANCELED);
+}
+
+/* What the program has named it is called; what it has not, by a name of its own. */
+static void test_names(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_context_attr_t whole = {.field_mask = UCP_ATTR_FIELD_NAME};
+	ucp_worker_attr_t part = {.field_mask = UCP_WORKER_ATTR_FIELD_NAME};
+	ucp_ep_params_t peer = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_NAME,
+				.name = "third"};
+	ucp_ep_attr_t end = {.field_mask = UCP_EP_ATTR_FIELD_NAME}, other = end;
+	ucp_worker_params_t unnamed = {.field_mask = 0};
+	ucp_worker_h workers_unnamed[2];
+	ucp_address_t *address;
+	ucp_ep_h endpoint;
+	size_t length;
+
+	CHECK(ucp_context_query(context, &whole) == UCS_OK);
+	CHECK(strlen(whole.name) == UCP_ENTITY_NAME_MAX - 1 && !strncmp(whole.name, LONG_NAME, strlen(whole.name)));
+	for (int i = 0; i < 2; i++) {
+		CHECK(ucp_worker_query(workers[i], &part) == UCS_OK && !strcmp(part.name, i ? "second" : "first"));
+		CHECK(ucp_worker_create(context, &unnamed, &workers_unnamed[i]) == UCS_OK);
+	}
+	CHECK(ucp_worker_query(workers_unnamed[0], &part) == UCS_OK && part.name[0]);
+	strcpy(end.name, part.name);
+	CHECK(ucp_worker_query(workers_unnamed[1], &part) == UCS_OK && part.name[0] && strcmp(part.name, end.name));
+	for (int i = 0; i < 2; i++)
+		ucp_worker_destroy(workers_unnamed[i]);
+	CHECK(ucp_worker_get_address(workers[1], &address, &length) == UCS_OK);
+	peer.address = address;
+	CHECK(ucp_ep_create(workers[0], &peer, &endpoint) == UCS_OK);
+	ucp_worker_release_address(workers[1], address);
+	CHECK(ucp_ep_query(endpoint, &end) == UCS_OK && (!ours || !strcmp(end.name, "third")));
+	CHECK(ucp_ep_query(there, &end) == UCS_OK && end.name[0]);
+	CHECK(ucp_ep_query(self, &other) == UCS_OK && other.name[0] && strcmp(other.name, end.name));
+	CHECK(finish(ucp_ep_close_nbx(endpoint, &none)) == UCS_OK);
 }
 
 /* ---- Messages ------------------------------------------------------------------------------------------ */
@@ -1053,6 +1100,7 @@ struct strided {
 };
 
 static int states; /* open */
+static int packs, unpacks;
 
 static void *strided_start(void *unused, void *buffer, size_t count)
 {
@@ -1079,6 +1127,7 @@ static size_t strided_pack(void *state, size_t offset, void *to, size_t room)
 	const struct strided *strided = state;
 	size_t count = strided->count - offset < room ? strided->count - offset : room;
 
+	packs++;
 	for (size_t i = 0; i < count; i++)
 		((unsigned char *)to)[i] = strided->buffer[2 * (offset + i)];
 	return count;
@@ -1088,6 +1137,7 @@ static ucs_status_t strided_unpack(void *state, size_t offset, const void *from,
 {
 	const struct strided *strided = state;
 
+	unpacks++;
 	for (size_t i = 0; i < count; i++)
 		strided->buffer[2 * (offset + i)] = ((const unsigned char *)from)[i];
 	return UCS_OK;
@@ -1149,6 +1199,55 @@ static void test_generic(void)
 	ucp_dt_destroy(datatype);
 	free(out);
 	free(in);
+}
+
+/* An empty message of bytes for a generic receive of some. */
+static void receive_empty(bool early, const ucp_request_param_t *generic, const ucp_request_param_t *none)
+{
+	unsigned char in[16] = {MARK}, out = 1;
+	ucs_status_ptr_t send = NULL, receive;
+
+	if (early) {
+		send = ucp_tag_send_nbx(there, &out, 0, 18, none);
+		settle();
+	}
+	receive = ucp_tag_recv_nbx(workers[1], in, sizeof in / 2, 18, FULL, generic);
+	if (!early)
+		send = ucp_tag_send_nbx(there, &out, 0, 18, none);
+	CHECK(finish(send) == UCS_OK && finish(receive) == UCS_OK && in[0] == MARK);
+}
+
+/* Of an empty message nothing is packed, and its end is told by unpacking nothing; one that is too long for an empty
+ * receive is truncated, and not unpacked. */
+static void test_generic_empty(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE};
+	unsigned char in[2] = {MARK, MARK}, out[2] = {1, 2};
+
+	CHECK(ucp_dt_create_generic(&strided_operations, NULL, &param.datatype) == UCS_OK);
+	for (int early = 0; early < 2; early++) {
+		for (size_t count = 0; count < 2; count++) {
+			ucs_status_ptr_t send = NULL, receive;
+
+			packs = unpacks = 0;
+			if (early) {
+				send = ucp_tag_send_nbx(there, out, count, 18, &param);
+				settle();
+			}
+			receive = ucp_tag_recv_nbx(workers[1], in, 0, 18, FULL, &param);
+			if (!early)
+				send = ucp_tag_send_nbx(there, out, count, 18, &param);
+			CHECK(finish(send) == UCS_OK);
+			CHECK(finish(receive) == (count ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK));
+			CHECK(packs == (int)count && unpacks == 1 - (int)count);
+		}
+		unpacks = 0;
+		receive_empty(early, &param, &none);
+		CHECK(unpacks == 1 && in[0] == MARK && in[1] == MARK);
+	}
+	CHECK(states == 0 || !ours);
+	ucp_dt_destroy(param.datatype);
 }
 
 static void test_scattered(void)
@@ -1276,6 +1375,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 {
 	open_all(thread_mode);
 	test_attributes(thread_mode);
+	test_names();
 	test_sizes();
 	test_itself();
 	test_matching();
@@ -1300,6 +1400,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 		test_failure_untold(); /* here it waits for ever */
 	}
 	test_generic();
+	test_generic_empty();
 	test_scattered();
 	test_scattered_widely();
 	if (thread_mode == UCS_THREAD_MODE_MULTI)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forks of a program of MX: the child has a thread and a list of its own, and leaves its parent's endpoints alone; one
+/* Who makes progress for endpoints whose program is elsewhere: what others hear of it who wait there. And forks of a
+ * program of MX: the child has a thread and a list of its own, and leaves its parent's endpoints alone; one
  * that is made amid the first use of what has locks waits for nobody. */
 #include "atfork.h"
 
@@ -9,7 +10,12 @@
 #include "base/atomic.h"
 #include "mx_endpoint.h"
 
-enum { TICKS = 7 };
+enum {
+	TICKS = 7,
+	BEYOND_ROOM = 300, /* messages of BYTES: more than are taken without their receiver's turns */
+	BYTES = 32768,
+	PATIENCE_MS = 60000,
+};
 
 static struct mx_endpoint *open_endpoint(void)
 {
@@ -100,11 +106,47 @@ static void fork__child_has_its_own(void **state)
 	assert_int_equal(mx_finalize(), MX_SUCCESS);
 }
 
+/* What is being closed may wait for another's turns. Who sleeps there looks again: what has come may be what he waits
+ * for. */
+static void close__wakes_those_who_wait(void **state)
+{
+	static char bytes[BYTES];
+	mx_segment_t segment = {bytes, sizeof bytes};
+	struct mx_endpoint *sleeper, *closed;
+	mx_endpoint_addr_t self, address;
+	mx_request_t request;
+	uint32_t number;
+	uint64_t nic_id;
+
+	(void)state;
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	sleeper = open_endpoint();
+	closed = open_endpoint();
+	assert_true(sleeper && closed);
+	assert_int_equal(mx_get_endpoint_addr(sleeper, &self), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(self, &nic_id, &number), MX_SUCCESS);
+	assert_int_equal(mx_connect(closed, nic_id, number, 0, PATIENCE_MS, &address), MX_SUCCESS);
+	for (int i = 0; i < BEYOND_ROOM; i++)
+		assert_int_equal(mx_isend(closed, &segment, 1, address, 1, NULL, &request), MX_SUCCESS);
+	lock_take(&sleeper->lock);
+	sleeper->leader_sleeps = true; /* as a thread does in mx_probe */
+	sleeper->leader_woken = false;
+	lock_leave(&sleeper->lock);
+	assert_int_equal(mx_close_endpoint(closed), MX_SUCCESS);
+	lock_take(&sleeper->lock);
+	assert_true(sleeper->leader_woken);
+	sleeper->leader_sleeps = false;
+	lock_leave(&sleeper->lock);
+	assert_int_equal(mx_close_endpoint(sleeper), MX_SUCCESS);
+	assert_int_equal(mx_finalize(), MX_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fork__amid_the_first_endpoint),
 		cmocka_unit_test(fork__child_has_its_own),
+		cmocka_unit_test(close__wakes_those_who_wait),
 	};
 
 	return cmocka_run_group_tests_name("mx_tick", tests, NULL, NULL);
