@@ -263,7 +263,7 @@ def test_setup__what_is_not_supported_is_said_first(build: Path, tmp_path: Path,
 
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "s390x-linux-gnu"])
 def test_build__for_another_processor(build: Path, tmp_path: Path, triple: str) -> None:
-    """All but tests and UCX's interface, with the headers of this system that are the same on all; s390x is big-endian."""
+    """All but tests and UCX's interface, with headers of this system that are the same on all; s390x is big-endian."""
     if not FULL:
         pytest.skip(IN_FULL)
     if not shutil.which(f"{triple}-gcc"):
