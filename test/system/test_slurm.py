@@ -319,7 +319,7 @@ def test_srun__check(cluster: Slurm, mpis: dict[str, InstalledMpi], thole: Tool)
     assert re.match(r"thole:   network: \d+ messages", lines[-1])
 
 
-@pytest.mark.over("openmpi", "openmpi4")
+@pytest.mark.over("openmpi")
 @pytest.mark.parametrize("more", [(), ("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",)])
 def test_srun__by_ucx(
     cluster: Slurm, mpi: InstalledMpi, thole: Tool, conform: Callable[[InstalledMpi], Path], more: tuple[str, ...]

@@ -82,6 +82,7 @@ def test_events(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 def test_views(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     """The same of views in another process and in the owner, each end of either, who may attach, and the mapping. Then
     two processes with each other's memory, which changes all the time. The module stays as long as a view is mapped."""
@@ -92,6 +93,7 @@ def test_views(driver: Run, build: Path, drive: tuple[str, ...]) -> None:
     assert [line for line in result.output.split() if line in VIEWS] == VIEWS
 
 
+@pytest.mark.quick_on("6.1")
 def test_lent(driver: Run, build: Path) -> None:
     """Large messages of buffers that are remapped, given back and forked in between, by views of both sides: few and
     many, learnt, and where process_vm is refused. `make test-all` has more of them, ranks that are killed, and the
@@ -112,6 +114,7 @@ def test_ring(driver: Run, build: Path) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.1")
 def test_ether(driver: Run, build: Path) -> None:
     """Frames of our own: by a user without rights, and as root what happens to interfaces; the pair goes at last, for
     which nothing may hold it."""
@@ -127,7 +130,7 @@ def test_links(driver: Run, build: Path) -> None:
     and endpoints that speak MXoE by it."""
     system = build / "test/system"
     links = " ".join(f"driver{case}" for case in ("", "-alarm", "-full", "-down", "-peer-down", "-shrink"))
-    mxoe = "numbers restart killed neighbours hosts keys"
+    mxoe = "numbers restart killed neighbours hosts keys" if FULL else "numbers restart"
     driver(
         f"for case in {links}; do {system}/thole-links $case; done\n"
         f"{system}/thole-ways blackhole driver\n"
@@ -236,6 +239,7 @@ def test_tunnels(driver: Run) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags, and memory that goes amid a transfer; then long ones without."""
     program = f"{build}/test/vm/thole-driver-bulk"
@@ -273,6 +277,7 @@ def test_faults(driver: Run, build: Path) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 def test_overlap(driver: Run, build: Path) -> None:
     """Messages are there when both ranks have computed without a call, and nothing stays: with options as they come.
     Then for a user whose limit has no room for both ways at once, so that pins give way amid messages. At last the
@@ -287,11 +292,13 @@ def test_overlap(driver: Run, build: Path) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 def test_pull(driver: Run, build: Path) -> None:
     """MXoE's frames beside a host that has no driver: byte for byte what it takes; amid losses, junk, and ends."""
     assert driver(f"{build}/test/vm/thole-driver-pull", cpus=2).output.split() == PULL
 
 
+@pytest.mark.quick_on("6.1")
 def test_pulled(driver: Run, build: Path) -> None:
     """The same by MXoE, between two networks: with the driver at both ranks, and at one beside one without; both modes.
     Then messages of all lengths. `make test-all` has more of each."""
