@@ -62,14 +62,13 @@ class Family:
     without: str = ""  # what to do about one that was built without libfabric
     shm: int = 0  # bytes of /dev/shm that each of its ranks takes to start, over Thole too
     ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library; none: it has no such way
-    ucx_settings: tuple[Setting, ...] = ()  # which it needs beside by that way
 
     def settings_through(self, interface: str) -> tuple[Setting, ...]:
         """The settings for one of INTERFACES: as they are, or as UCX's interface wants them."""
         if interface == "libfabric":
             return self.settings
         own = {row.name for row in _UCX}
-        rest = (*(row for row in self.settings if row.name not in own), *self.ucx_settings)
+        rest = tuple(row for row in self.settings if row.name not in own)
         if interface == "auto":
             return (*_UCX, *rest)
         return (*(_UCX_ALONE if row.name == _UCX_ALONE.name else row for row in _UCX), *rest)
@@ -113,6 +112,10 @@ _UCX = (
         "a transport that UCX's own library does not have: it cannot step in unseen",
         kept="it reads neither, but ranks that find UCX's own library would send by that, unseen",
     ),
+    # UCX's own library is loaded beside ours, after btl/ofi has made Open MPI's hooks of munmap, and puts its own over
+    # them. The cache of registrations then heard no more of memory that is gone, and took a new window at its addresses
+    # for the old one; puts by Thole went to the old one's pages.
+    Setting("UCX_MEM_MMAP_HOOK_MODE", "none", "Open MPI's own hooks of munmap stay in place", "one-sided operations"),
     Setting("OMPI_MCA_pml", "^ob1", "messages through the interface of UCX, or a matching transport, not through BTLs"),
     Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),
     Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),
@@ -127,12 +130,6 @@ ENOUGH = {"OMPI_MCA_btl": ("self",)}
 # Its btl/ofi knows only two of the operations that its osc/rdma asks for, and aborts at the others.
 OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
-)
-
-# Beside pml/ucx it keeps registrations of windows that are gone, and takes them for new windows at the same addresses:
-# puts by Thole went to the old one's pages.
-OPENMPI4_UCX_SETTINGS = (
-    Setting("OMPI_MCA_mpi_leave_pinned", "0", "no registration outlives its window", "one-sided operations"),
 )
 
 OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
@@ -221,7 +218,6 @@ FAMILIES = (
             "openmpi/lib/openmpi3/mca_pml_ucx.so",
             "openmpi/lib/openmpi/mca_pml_ucx.so",
         ),
-        ucx_settings=OPENMPI4_UCX_SETTINGS,
     ),
     Family(
         name="impi",
