@@ -2558,6 +2558,24 @@ FAULTS = [
         "shm_fetches(link) ? BULK_SHARE_CROSSED",
         "false ? BULK_SHARE_CROSSED",
     ),
+    Fault(
+        "a fetch that goes another way stays among those of the former",
+        FETCH,
+        "\tlist_remove(&fetch->node);\n\tfetch->method = (uint8_t)method;\n\tfetch_queue(fetch);",
+        "\tfetch->method = (uint8_t)method;",
+    ),
+    Fault(
+        "copies from a lost peer are not left",
+        FETCH,
+        "while ((node = list_first(&link->copies)))",
+        "while ((node = NULL))",
+    ),
+    Fault(
+        "a pull that was taken over is counted on",
+        FETCH,
+        "\tfetch->pulled = false;\n\tlink->pulling--;",
+        "\tfetch->pulled = false;",
+    ),
     Fault("what is dear is tried as often as what is not", CHOOSE, "return wanted < least ?", "return 1 ?"),
     Fault(
         "every message is timed",

@@ -515,6 +515,7 @@ static void lent__comes_back(void **state)
 		assert_int_equal(pair_finish(&pair, pair.b, send, NULL), 0);
 		pair_progress(&pair, 20);
 		assert_false(out_of(&pair)->bulk_lent);
+		assert_int_equal(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->pulling, 0);
 		kernel.reads = ALWAYS;
 		transfer(&pair, 4, 1, 1, 0xaaaaaaaa, 0);
 		transfer(&back, 5, 1, 1, 0xaaaaaaaa, 0);

@@ -457,17 +457,23 @@ static void have_socket(void)
 	CHECK(socket_run() == 0);
 }
 
+/* A connection to this address. */
+static int connection_ask(struct thole_driver_connection *wanted)
+{
+	wanted->session = 1;
+	wanted->peer_session = 2;
+	wanted->index = 3;
+	wanted->peer_index = 4;
+	return result(ioctl(other.fd, THOLE_DRIVER_CONNECTION, wanted));
+}
+
 static int connection_run(void)
 {
-	struct thole_driver_connection wanted = {.session = 1,
-						 .peer_session = 2,
-						 .index = 3,
-						 .peer_index = 4,
-						 .address = {[10] = 255, 255, 127, 0, 0, 1},
+	struct thole_driver_connection wanted = {.address = {[10] = 255, 255, 127, 0, 0, 1},
 						 .records_port = PORT + 9,
 						 .bulk_port = PORT + 9,
 						 .frame_max = 1400};
-	int status = result(ioctl(other.fd, THOLE_DRIVER_CONNECTION, &wanted));
+	int status = connection_ask(&wanted);
 
 	connection = wanted.id;
 	return status;
@@ -483,14 +489,11 @@ static void have_bound_mxoe(void)
 
 static int connection_mxoe_run(void)
 {
-	struct thole_driver_connection wanted = {.session = 1,
-						 .peer_session = 2,
-						 .index = 3,
-						 .peer_index = 4,
-						 .address = {2, 0, 0, 0, 0, 1},
+	struct thole_driver_connection wanted = {.address = {2, 0, 0, 0, 0, 1},
 						 .frame_max = 9000,
 						 .codec = THOLE_DRIVER_CODEC_MXOE_JUMBO};
-	return result(ioctl(other.fd, THOLE_DRIVER_CONNECTION, &wanted));
+
+	return connection_ask(&wanted);
 }
 
 /* All that a descriptor may have, of which half is what pins and sends in the background. */

@@ -267,9 +267,11 @@ def test_faults(driver: Run, build: Path) -> None:
     from the program. Then frames for which there is no memory where they are made are frames that were lost."""
     program = f"{build}/test/vm/thole-driver"
     said = driver(
-        f"{VETH.format(1500)}\nip link add vc mtu 9000 type veth peer name vd mtu 9000\nfor what in memory copies; do {program}-faults $what; done\n"
+        f"{VETH.format(1500)}\nip link add vc mtu 9000 type veth peer name vd mtu 9000\n"
+        f"for what in memory copies; do {program}-faults $what; done\n"
         f"$k rmmod thole; {program}-faults load $m; $k insmod $m\n"
-        f"{program}-faults short; {program}-bulk 1500 both lost; {program}-pull fetch jumbo serve\nip link del va; ip link del vc",
+        f"{program}-faults short; {program}-bulk 1500 both lost; {program}-pull fetch jumbo serve\n"
+        "ip link del va; ip link del vc",
         cpus=2,
     ).output
     refused = dict(line.split() for line in said.splitlines() if line.count(" ") == 1)

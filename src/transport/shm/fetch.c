@@ -278,14 +278,20 @@ static bool fetch_helped(const struct fetch *fetch, uint32_t back, uint32_t *don
 	return *done_p == back || failed;
 }
 
-/* From now on by `method`, among those of its kind. */
-static void fetch_turn(struct fetch *fetch, enum bulk_method method)
+/* Behind the others of its kind. */
+static void fetch_queue(struct fetch *fetch)
 {
 	struct shm_peer *link = shm_link(fetch->peer);
 
+	list_push_back(fetch->method == BULK_RING ? &link->pulls : &link->copies, &fetch->node);
+}
+
+/* From now on by `method`. */
+static void fetch_turn(struct fetch *fetch, enum bulk_method method)
+{
 	list_remove(&fetch->node);
 	fetch->method = (uint8_t)method;
-	list_push_back(method == BULK_RING ? &link->pulls : &link->copies, &fetch->node);
+	fetch_queue(fetch);
 }
 
 /* The kernel refused this process the peer's memory: the rest goes through the ring, or it ends, in either case only
@@ -489,7 +495,7 @@ void fetch_window(struct transport_fetch *job)
 				  ? clock_now_ns()
 				  : 0;
 	bulk_activate(shm, link);
-	list_push_back(fetch->method == BULK_RING ? &link->pulls : &link->copies, &fetch->node);
+	fetch_queue(fetch);
 	attach_tell(peer, job->vector, true);
 	if (fetch->method == BULK_COOPERATIVE) {
 		fetch_offer(fetch);
@@ -545,10 +551,11 @@ static void fetch_leave(struct fetch *fetch, int status, uint64_t now_ns)
 {
 	if (fetch->left_ns)
 		return;
-	if (fetch->offer >= 0 && fetch->method != BULK_RING) /* else it is closed already */
-		fetch_close(fetch, fetch_front(fetch));
-	if (fetch->method != BULK_RING)
+	if (fetch->method != BULK_RING) { /* else its offer is closed already */
+		if (fetch->offer >= 0)
+			fetch_close(fetch, fetch_front(fetch));
 		fetch_turn(fetch, BULK_RING);
+	}
 	fetch->status = status;
 	fetch->left_ns = now_ns;
 }
