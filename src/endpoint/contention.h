@@ -60,8 +60,7 @@ struct contention {
 	bool until_found;   /* or rather as many as it takes until something is found */
 	uint32_t bought;    /* by the last loss */
 	uint32_t found;     /* the caller's polls that found something, then or after the last of the sleeps */
-	uint64_t waits_ns;  /* since when it yields for having found nothing, */
-	uint32_t waits_found; /* and its polls that had found something then */
+	uint32_t waits_found; /* its polls that had found something when it began to sleep until the next does */
 };
 
 /* An idle poll read the clock: whether the time since the one before is a reason for contention_judge. */
@@ -105,16 +104,15 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 	contention->found = found;
 }
 
-/* It has yielded to others of this job, since it finds nothing. */
-static inline void contention_yielded(struct contention *contention, uint64_t now_ns, uint32_t found)
+/* It has yielded to others of this job, having found nothing for so long. */
+static inline void contention_yielded(struct contention *contention, uint64_t now_ns, uint64_t waited_ns,
+				      uint32_t found)
 {
-	if (found != contention->waits_found || contention->waits_ns == 0) {
-		contention->waits_found = found;
-		contention->waits_ns = now_ns;
-	} else if (now_ns - contention->waits_ns >= CONTENTION_LONG_NS && contention->sleeps == 0) {
+	if (waited_ns >= CONTENTION_LONG_NS && contention->sleeps == 0) {
 		contention->sleeps = 1;
 		contention->until_found = true;
 		contention->lost_ns = now_ns;
+		contention->waits_found = found;
 	}
 }
 

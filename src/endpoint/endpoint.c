@@ -187,6 +187,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	if (error)
 		return error;
 	endpoint->base.simulated = false;
+	endpoint_of(endpoint)->cadence.polls = CADENCE_POLLS_MIN;
 	endpoint_of(endpoint)->patience.clock_ns = clock_cost_ns();
 	endpoint->base.counters =
 		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);

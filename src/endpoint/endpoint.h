@@ -6,6 +6,7 @@
 #ifndef THOLE_ENDPOINT_ENDPOINT_H
 #define THOLE_ENDPOINT_ENDPOINT_H
 
+#include "endpoint/cadence.h"
 #include "endpoint/contention.h"
 #include "endpoint/patience.h"
 #include "memory/driver.h"
@@ -23,12 +24,12 @@ struct endpoint {
 	uint64_t armed_starts;       /* endpoint_starts then */
 	bool beside;                 /* the progress thread, or who tends, had a turn since thole_arm was last called */
 	uint32_t found_live;         /* requests after the last call, if it found something */
+	struct cadence cadence;      /* of idle calls' readings of the clock, and of maintenance */
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
 	bool roused;                 /* it was set by endpoint_rouse, and not looked at since */
 	struct watcher timer;
-	uint64_t maintained_ns;
 	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */
 	uint64_t quiet_seen;         /* by what had arrived then, */

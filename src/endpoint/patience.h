@@ -28,6 +28,7 @@ enum {
 	PATIENCE_MAX = 512,         /* polls in the account: those of some waits of 20 us */
 	PATIENCE_REST_MIN = 32,     /* polls between two times that are taken: after a success, */
 	PATIENCE_REST_MAX = 256,    /* and after many tries in vain: an average poll pays for the 256th part of one */
+	PATIENCE_REST_BACK = 2048,  /* and after one was back at once */
 	PATIENCE_TRUST_MIN = 2,     /* tries between two times that the caller is watched, at first, */
 	PATIENCE_TRUST_MAX = 64,    /* and after it was away for long whenever it was watched */
 };
@@ -52,11 +53,14 @@ static inline bool patience_rests(struct patience *patience)
 	return true;
 }
 
-/* The next polls, at most so many, are answered at once, without asking: how many of them. */
+/* The next polls, at most so many, are answered at once, without asking: how many of them. Where the time is to be
+ * taken but the caller did not wait for anything of ours, it may as well be taken after them. */
 static inline uint32_t patience_rest(struct patience *patience, uint32_t polls)
 {
 	if (patience->account > 0)
 		return 0;
+	if (patience->rest == 0)
+		return polls;
 	if (polls > patience->rest)
 		polls = patience->rest;
 	patience->rest -= polls;
@@ -94,7 +98,7 @@ static inline uint32_t patience_polls(struct patience *patience, uint64_t now_ns
 		return polls;
 	patience->account = 0;
 	patience->watched = false;
-	patience->rest = PATIENCE_REST_MAX;
+	patience->rest = back ? PATIENCE_REST_BACK : PATIENCE_REST_MAX;
 	patience->told_ns = 0;
 	return 0;
 }

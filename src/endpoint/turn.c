@@ -56,7 +56,7 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct transport_owner *owner = &endpoint->base;
 
-	endpoint_of(endpoint)->maintained_ns = now_ns;
+	endpoint_of(endpoint)->cadence.maintained_ns = now_ns;
 	if (!list_empty(&endpoint->asking))
 		endpoint_quiet(endpoint, now_ns);
 	owner->polled |= owner->resting;

@@ -22,11 +22,8 @@
 
 enum {
 	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
-	MAINTAIN_NS = 20000,    /* between two maintenances while idle, */
-	MAINTAIN_SHARED_NS = 100000, /* and where others of this job wait for the core: most of that time is theirs */
-	MAINTAIN_POLL = 16,     /* idle calls between two readings of the clock */
-	ABSENCE_POLLS = 32,     /* idle calls, in a row or not, between two looks whether the core was lost */
 	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest */
+	WAIT_OTHERS = 16,       /* polls of a call that waits, between which other threads have their turn */
 };
 
 /* Give the core away; the time afterwards. */
@@ -128,29 +125,28 @@ static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
 /* A poll has found nothing. sleeps: and its caller sleeps in it, in place of yielding. */
 static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 {
+	struct endpoint *whole = endpoint_of(endpoint);
+	bool yields;
 	uint64_t now_ns;
 
 	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
-	endpoint_of(endpoint)->idle++;
-	if (++endpoint_of(endpoint)->idle_calls % REST_POLLS == 0)
+	whole->idle++;
+	if (++whole->idle_calls % REST_POLLS == 0)
 		endpoint->base.polled |= endpoint->base.resting;
-	if (!sleeps && endpoint_should_yield(endpoint)) {
-		now_ns = endpoint_yield(endpoint);
-		/* Who has several polls each of them, and sleeps for none of the others. */
-		if (endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)
-			contention_yielded(&endpoint_of(endpoint)->contention, now_ns, endpoint_of(endpoint)->calls);
-	} else if (endpoint_of(endpoint)->idle % MAINTAIN_POLL == 0 ||
-		 endpoint_of(endpoint)->idle_calls % ABSENCE_POLLS == 0)
-		now_ns = clock_now_ns();
-	else
+	yields = !sleeps && endpoint_should_yield(endpoint);
+	if (!yields && !cadence_is_due(&whole->cadence))
 		return;
-	if (contention_absent(&endpoint_of(endpoint)->contention, now_ns))
+	now_ns = yields ? endpoint_yield(endpoint) : clock_now_ns();
+	cadence_read(&whole->cadence, now_ns, whole->calls);
+	/* Who has several polls each of them, and sleeps for none of the others. */
+	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)
+		contention_yielded(&whole->contention, now_ns, cadence_waited(&whole->cadence), whole->calls);
+	if (contention_absent(&whole->contention, now_ns))
 		endpoint_was_absent(endpoint, now_ns);
 	else
 		endpoint_forgets(endpoint, now_ns);
-	if (now_ns - endpoint_of(endpoint)->maintained_ns >
-	    (uint64_t)(endpoint_shares(endpoint) ? MAINTAIN_SHARED_NS : MAINTAIN_NS))
+	if (cadence_maintains(&whole->cadence, endpoint_shares(endpoint)))
 		endpoint_maintain(endpoint, now_ns);
 }
 
@@ -264,14 +260,16 @@ static uint32_t polls_before(uint32_t most, uint32_t polls, uint32_t multiple)
 static uint32_t endpoint_plain(struct thole_endpoint *endpoint)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
-	uint32_t plain = polls_before(MAINTAIN_POLL, whole->idle, MAINTAIN_POLL);
+	uint32_t plain;
 
 	if (endpoint->base.options.yield == OPTION_YIELD_ALWAYS || contention_sleeps(&whole->contention))
 		return 0;
-	plain = polls_before(plain, whole->idle_calls, ABSENCE_POLLS);
+	plain = polls_before(whole->cadence.left, whole->idle_calls, REST_POLLS);
 	if (endpoint_shares(endpoint))
 		plain = polls_before(plain, whole->idle, YIELD_POLLS / endpoint_poll_weight(endpoint));
-	return patience_rest(&whole->patience, plain);
+	plain = patience_rest(&whole->patience, plain);
+	cadence_skip(&whole->cadence, plain);
+	return plain;
 }
 
 /* A poll for a caller outside, which perhaps waits in a loop of its own, has found nothing. */
@@ -333,22 +331,24 @@ static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
 static int endpoint_wait_turns(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns,
 			       int cancellable)
 {
-	uint64_t start_ns = 0, deadline_ns = 0, now_ns;
+	const struct cadence *cadence = &endpoint_of(endpoint)->cadence;
+	uint64_t start_ns = 0, deadline_ns = 0, seen_ns = cadence->read_ns, now_ns;
 
-	for (uint32_t turn = 0;; turn++) {
+	for (uint32_t turn = 1;; turn++) {
 		int n = endpoint_progress(endpoint);
 
 		if (done(arg))
 			return 0;
-		if (turn % 16 != 0 && timeout_ns != 0)
-			continue; /* the clock is read now and then only */
-		if (endpoint->safe) { /* let other threads in */
+		if (endpoint->safe && turn % WAIT_OTHERS == 0) {
 			endpoint_unlock(endpoint);
 			cpu_pause();
 			thread_test(cancellable);
 			endpoint_lock(endpoint);
 		}
+		if (timeout_ns != 0 && cadence->read_ns == seen_ns && turn % CADENCE_POLLS_MAX != 0)
+			continue; /* the clock is read now and then only */
 		now_ns = clock_now_ns();
+		seen_ns = cadence->read_ns;
 		if (deadline_ns == 0)
 			deadline_ns = deadline_of(now_ns, timeout_ns);
 		if (now_ns >= deadline_ns)

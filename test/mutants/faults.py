@@ -78,6 +78,7 @@ PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
 CANCEL = "src/message/cancel.c"
 OPTIONS = "src/base/options.c"
+CADENCE = "src/endpoint/cadence.h"
 WAIT = "src/endpoint/wait.c"
 TURN = "src/endpoint/turn.c"
 TURN_H = "src/endpoint/turn.h"
@@ -1423,8 +1424,8 @@ FAULTS = [
     Fault(
         "polls that are only counted hide those that read the clock",
         WAIT,
-        "uint32_t plain = polls_before(MAINTAIN_POLL, whole->idle, MAINTAIN_POLL);",
-        "uint32_t plain = ABSENCE_POLLS;",
+        "plain = polls_before(whole->cadence.left, whole->idle_calls, REST_POLLS);",
+        "plain = polls_before(REST_POLLS, whole->idle_calls, REST_POLLS);",
     ),
     Fault(
         "fi_compare_atomic takes operations that compare nothing",
@@ -1507,7 +1508,7 @@ FAULTS = [
     Fault(
         "who waits for long yields for good",
         WAIT,
-        "contention_yielded(&endpoint_of(endpoint)->contention, now_ns, endpoint_of(endpoint)->calls);",
+        "contention_yielded(&whole->contention, now_ns, cadence_waited(&whole->cadence), whole->calls);",
         ";",
     ),
     Fault(
@@ -1524,9 +1525,9 @@ FAULTS = [
     ),
     Fault(
         "what was found does not end a wait",
-        CONTENTION,
-        "if (found != contention->waits_found || contention->waits_ns == 0) {",
-        "if (contention->waits_ns == 0) {",
+        CADENCE,
+        "if (cadence->found != found || cadence->waits_ns == 0) {",
+        "if (cadence->waits_ns == 0) {",
     ),
     Fault(
         "who waits for long forgets strangers",
@@ -1543,8 +1544,8 @@ FAULTS = [
     Fault(
         "who is to yield always sleeps",
         WAIT,
-        "if (endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)",
-        "if (load_relaxed(&endpoints_open) == 1)",
+        "if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)",
+        "if (yields && load_relaxed(&endpoints_open) == 1)",
     ),
     Fault(
         "who waits for long at one of its endpoints sleeps for the others",
@@ -3836,10 +3837,70 @@ FAULTS = [
         "hello.frame_max > sizeof(struct head))",
     ),
     Fault(
+        "who talks has maintenance as often as who waits",
+        CADENCE,
+        "(since_ns >= waiting_ns && cadence_waited(cadence) >= waiting_ns)",
+        "since_ns >= waiting_ns",
+    ),
+    Fault(
+        "who talks has no maintenance",
+        CADENCE,
+        "since_ns >= CADENCE_MAINTAIN_NS || (",
+        "(",
+    ),
+    Fault(
+        "quick polls read the clock as often as slow ones",
+        CADENCE,
+        "\t\tcadence->polls *= 2;",
+        "\t\t;",
+    ),
+    Fault(
+        "polls that have become slow read the clock as rarely",
+        CADENCE,
+        "\t\tcadence->polls = CADENCE_POLLS_MIN;",
+        "\t\t;",
+    ),
+    Fault(
+        "polls that are skipped count twice",
+        CADENCE,
+        "cadence->left -= polls;",
+        "(void)cadence, (void)polls;",
+    ),
+    Fault(
+        "who is back at once is timed as often as others",
+        PATIENCE,
+        "back ? PATIENCE_REST_BACK : PATIENCE_REST_MAX",
+        "PATIENCE_REST_MAX",
+    ),
+    Fault(
+        "who waits for nothing is asked at each poll",
+        PATIENCE,
+        "\tif (patience->rest == 0)\n\t\treturn polls;\n",
+        "",
+    ),
+    Fault(
+        "a call that waits reads no clock of its own",
+        WAIT,
+        "cadence->read_ns == seen_ns && turn % CADENCE_POLLS_MAX != 0)",
+        "cadence->read_ns == seen_ns)",
+    ),
+    Fault(
+        "who is near is taken for far",
+        "src/transport/shm/ring.c",
+        "if (away_ns > here_ns + FAR_NS)",
+        "if (away_ns + FAR_NS > here_ns)",
+    ),
+    Fault(
+        "who was far once stays it",
+        "src/transport/shm/ring.c",
+        "return far > 0 ? far - 1 : far;",
+        "return far;",
+    ),
+    Fault(
         "maintenance comes as often where ranks share a core",
-        "src/endpoint/wait.c",
-        "endpoint_shares(endpoint) ? MAINTAIN_SHARED_NS : MAINTAIN_NS",
-        "MAINTAIN_NS",
+        CADENCE,
+        "shared ? CADENCE_WAITING_SHARED_NS : CADENCE_WAITING_NS",
+        "CADENCE_WAITING_NS",
     ),
     Fault(
         "who has backpressure sends no data by an adapter himself",
@@ -5984,8 +6045,8 @@ FAULTS = [
     Fault(
         "who looks once polls for a while",
         WAIT,
-        "if (turn % 16 != 0 && timeout_ns != 0)",
-        "if (turn % 16 != 15)",
+        "if (timeout_ns != 0 && cadence->read_ns == seen_ns",
+        "if (cadence->read_ns == seen_ns",
     ),
     Fault(
         "who waits and spins keeps the lock",

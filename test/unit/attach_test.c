@@ -130,7 +130,7 @@ static void meet(struct pair *pair, uint8_t *from, uint8_t *to, int arenas)
 {
 	for (int i = 0; i < 200; i++) {
 		transfer(pair, (uint64_t)i, from, to, 0xaaaaaaaa);
-		pair_progress(pair, 1000); /* idle ones look at sockets */
+		pair_idle(pair); /* idle ones look at sockets */
 		if (pair_counter(pair->a, "attached") + pair_counter(pair->b, "attached") >= (uint64_t)arenas)
 			return;
 	}
@@ -228,7 +228,7 @@ static void direct__only_if_wanted(void **state)
 		pair_open(&pair, options);
 		for (uint64_t k = 0; k < 10; k++) {
 			transfer(&pair, k, from, to, 0xaaaaaaaa);
-			pair_progress(&pair, 1000); /* idle ones look at sockets */
+			pair_idle(&pair);
 		}
 		assert_int_equal(pair_counter(pair.b, "bulk_direct"), 0);
 		if (i == 2) /* nobody is even told where memory is */
@@ -348,7 +348,7 @@ static void expose_attached(uint8_t *bytes)
 		struct thole_request *request = put_injected(&exposing, bytes, EXPOSED_ACCESS, EXPOSED_KEY);
 
 		assert_int_equal(pair_finish(&exposing, exposing.a, request, NULL), 0);
-		pair_progress(&exposing, 1000);
+		pair_idle(&exposing);
 	}
 	assert_int_equal(pair_counter(exposing.a, "attached"), 1);
 }
@@ -406,7 +406,7 @@ static void fork__in_the_middle_of_a_put(void **state)
 	assert_int_equal(thole_expose(pair.b, exposed, LENGTH, THOLE_ACCESS_PUT, KEY, NULL, &region), 0);
 	for (int i = 0; i < 200 && pair_counter(pair.a, "attached") == 0; i++) {
 		assert_int_equal(pair_finish(&pair, pair.a, put_injected(&pair, bytes, PUT, KEY), NULL), 0);
-		pair_progress(&pair, 1000);
+		pair_idle(&pair);
 	}
 	assert_int_equal(pair_counter(pair.a, "attached"), 1);
 	memset(bytes, 2, PUT);

@@ -157,7 +157,7 @@ static void nowhere__says_why(void **state)
 	/* Each time, and a receive from there is as good as any that nothing comes for. */
 	assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_ADDRESS);
 	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &request), 0);
-	pair_progress(&pair, 1000);
+	pair_idle(&pair);
 	assert_int_equal(thole_cancel(pair.b, request), 1);
 	pair_close(&pair);
 }
@@ -612,7 +612,7 @@ static void two_rest(struct pair *pair)
 {
 	two_open(pair, host_a, host_b);
 	two_exchange(pair, 1, 10);
-	pair_progress(pair, 1000);
+	pair_idle(pair);
 }
 
 static void sleep__a_message_wakes(void **state)
@@ -668,7 +668,7 @@ static void sleep__a_send_wakes(void **state)
 		assert_false(pair_readable(pair.a));
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 		assert_true(pair_readable(pair.a));
-		pair_progress(&pair, 1000);
+		pair_idle(&pair);
 	}
 	pair_close(&pair);
 }

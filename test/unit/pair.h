@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "endpoint/endpoint.h"
 #include "transport/shm/shm.h"
 #include "unit.h"
@@ -69,6 +70,16 @@ static inline void pair_progress(struct pair *pair, int turns)
 		thole_progress(pair->a);
 		thole_progress(pair->b);
 	}
+}
+
+/* Run both in vain for so long that maintenance has come to them, and what no poll sees was seen. */
+static inline void pair_idle(struct pair *pair)
+{
+	uint64_t start_ns = clock_now_ns();
+
+	do
+		pair_progress(pair, 100);
+	while (clock_now_ns() - start_ns < 1000000);
 }
 
 /* Run both until the request of one of them is complete; its status. */

@@ -832,6 +832,50 @@ static void classes__of_dialogues_and_streams(void **state)
 	pair_close(&pair);
 }
 
+/* Whoever reads answers is far by most of the last votes. */
+static void far__by_votes(void **state)
+{
+	uint8_t far = 0;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		far = ring_voted(far, 100 + FAR_NS, 100);
+	assert_int_equal(far, 0);
+	for (int i = 1; i <= 10; i++) {
+		far = ring_voted(far, 101 + FAR_NS, 100);
+		assert_int_equal(far >= FAR_VOTES, i >= FAR_VOTES);
+	}
+	for (int i = FAR_VOTES_MAX - 1; i > -10; i--) {
+		far = ring_voted(far, 100, 100);
+		assert_int_equal(far >= FAR_VOTES, i >= FAR_VOTES);
+	}
+}
+
+/* In a dialogue that is asked now and then: who runs on this core is near. And it does no harm to what is sent. */
+static void far__asked_in_a_dialogue(void **state)
+{
+	static const char *const options[] = {"look_again=0", NULL};
+	struct thole_request *receive;
+	char asks, got;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	shm_link(&pair.b->peers[pair.b_to_a]->base)->out.far = FAR_VOTES_MAX;
+	for (int i = 0; i < 8 * FORESEEN_VOTE; i++) {
+		struct thole_endpoint *from = i % 2 ? pair.b : pair.a, *to = i % 2 ? pair.a : pair.b;
+
+		asks = (char)i;
+		assert_int_equal(thole_recv(to, THOLE_ANY, &got, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(from, i % 2 ? pair.b_to_a : pair.a_to_b, &asks, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, to, receive, NULL), 0);
+		assert_int_equal(got, asks);
+	}
+	assert_in_range(shm_link(&pair.b->peers[pair.b_to_a]->base)->out.far, 0, FAR_VOTES - 1);
+	pair_close(&pair);
+}
+
 static struct pair *answered;
 static uint64_t consumed_inside;
 
@@ -1243,6 +1287,8 @@ int main(void)
 		cmocka_unit_test(take__ends_with_a_short_message),
 		cmocka_unit_test(turn__begins_with_the_first_answer),
 		cmocka_unit_test(classes__of_dialogues_and_streams),
+		cmocka_unit_test(far__by_votes),
+		cmocka_unit_test(far__asked_in_a_dialogue),
 		cmocka_unit_test(credit__counts_when_the_record_is_handled),
 		cmocka_unit_test(reclaim__more_than_was_produced),
 		cmocka_unit_test(walk__through_the_longer_area),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "transport/shm/shm.h"
 
 /* A record's head, its first eight bytes, as a word: where parts begin, of so many bits. */
@@ -618,17 +619,44 @@ static inline bool ring_is_due(const struct ring_in *ring)
 	       ring->bytes > ring->half; /* the other half is the producer's */
 }
 
+/* One more vote, by how long a line took that the reader of answers polls, and then took when it was here. */
+uint8_t ring_voted(uint8_t far, uint64_t away_ns, uint64_t here_ns)
+{
+	if (away_ns > here_ns + FAR_NS)
+		return far < FAR_VOTES_MAX ? far + 1 : far;
+	return far > 0 ? far - 1 : far;
+}
+
+/* Where the reader of answers is changes seldom. */
+__attribute__((noinline)) static void ring_vote(struct ring_out *back)
+{
+	struct record *slot = ring_slot(back->segment, back->produced);
+	uint64_t start_ns = clock_now_ns(), away_ns;
+
+	swap_acquire_release(&slot->imm, 0); /* not over before the line is here, as a store would be */
+	away_ns = clock_now_ns() - start_ns;
+	start_ns += away_ns;
+	swap_acquire_release(&slot->imm, 0);
+	back->far = ring_voted(back->far, away_ns, clock_now_ns() - start_ns);
+	back->foreseen = 0;
+}
+
 /* A short message is here that is not in a stream, and whose sender has handled all that was sent to it, so an answer
- * like it may follow. Its slots are taken from the peer, who has read them in the lap before and may poll them already,
- * while the message is still being handled: else the first store of the answer waits for that. What the slot says is
- * only guessed by. */
+ * like it may follow. Where the peer is far, its slots are taken from it, who has read them in the lap before and may
+ * poll them already, while the message is still being handled: else the first store of the answer waits for that. From
+ * one that is near they come soon, and back to it as soon, before the answer is written. What the slot says is only
+ * guessed by. */
 static inline void ring_foresee(const struct ring_in *ring, uint64_t head)
 {
 	const uint64_t parts = (uint64_t)UINT8_MAX << RECORD_AT_KIND | (uint64_t)UINT16_MAX << RECORD_AT_CREDIT |
 			       (uint64_t)(RECORD_STREAM | RECORD_MORE) << RECORD_AT_FLAGS;
-	const struct ring_out *back = &shm_link(ring->peer)->out;
+	struct ring_out *back = &shm_link(ring->peer)->out;
 
 	if ((head & parts) != record_head(0, (uint16_t)back->produced, RECORD_EAGER, 0, 0) || !back->segment)
+		return;
+	if (__builtin_expect(++back->foreseen == FORESEEN_VOTE, 0))
+		ring_vote(back);
+	if (back->far < FAR_VOTES)
 		return;
 	prefetch_write(ring_slot(back->segment, back->produced));
 	if (ring_slots((uint16_t)(head >> RECORD_AT_LENGTH)) > 1)

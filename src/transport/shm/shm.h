@@ -64,6 +64,10 @@ enum {
 	LEND_TRIES = 8,           /* messages that are held for answers to borrow after one could have */
 	PUBLISH_POLLS = 8,        /* polls of an empty ring before it is told of anything: an answer may borrow; */
 	PUBLISH_POLLS_AMID = 1024, /* in the middle of a message: longer than its next piece takes, cores apart */
+	FORESEEN_VOTE = 512,      /* answers between two votes how far their reader is: */
+	FAR_NS = 70,              /* who stores to a line that it polls waits longer for that; */
+	FAR_VOTES = 2,            /* as the last votes said, or more of them */
+	FAR_VOTES_MAX = 3,
 	PULLS_MAX = 4,            /* ring fetches from one peer under way: hides the round trip */
 	SEGMENTS_A_CALL = 64,     /* segments of one process_vm call; bounds the stack */
 	GREETINGS_MAX = 64,       /* connections that have not said who they are yet */
@@ -170,6 +174,8 @@ struct ring_out {
 	uint64_t reclaimed; /* and of these, whose memory has been taken back */
 	uint64_t size;      /* of the mapping */
 	bool refused[AREAS];
+	uint8_t far;        /* votes that a line which its consumer polls takes long to come here, */
+	uint16_t foreseen;  /* and answers since the last one */
 	int fd;             /* the memfd, until all of it is allocated */
 	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
@@ -505,6 +511,7 @@ int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, ui
 		    uint32_t length);
 /* Handle what is there: a record at least, at most RING_BURST. */
 int ring_take(struct ring_in *ring);
+uint8_t ring_voted(uint8_t far, uint64_t away_ns, uint64_t here_ns);
 /* At a poll that found nothing, where the producer is to be told of something yet. */
 void ring_publish_late(struct ring_in *ring);
 
