@@ -2600,8 +2600,26 @@ FAULTS = [
     Fault(
         "the first piece is as long as the others",
         SHM,
-        "sent ? 2 * sent : PIECE_OVERLAP",
-        "UINT64_MAX",
+        "uint32_t piece = PIECE_FIRST;",
+        "uint32_t piece = PIECE_MOST;",
+    ),
+    Fault(
+        "the pieces of a dialogue are all alike",
+        SHM,
+        "sent >= piece && piece < PIECE_MOST;",
+        "sent >= piece && piece < PIECE_FIRST;",
+    ),
+    Fault(
+        "of two pieces the first one is longer",
+        SHM,
+        "if (sent + left <= 2 * PIECE_OVERLAP)",
+        "if (false)",
+    ),
+    Fault(
+        "a short rest is a piece",
+        SHM,
+        "return left <= piece + PIECE_MORE ? (uint32_t)left : piece;",
+        "return piece;",
     ),
     Fault(
         "the first of many messages is of a dialogue",

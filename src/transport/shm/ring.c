@@ -475,6 +475,19 @@ static void ring_pass_once(const char *payload, uint32_t length)
 		prefetch_once(payload + i);
 }
 
+/* One that is not in a stream, and whose sender has handled all that was sent to it. */
+static inline bool ring_is_dialogue(const struct ring_in *ring, const struct record *record)
+{
+	return !(record->flags & RECORD_STREAM) && record->credit == (uint16_t)shm_link(ring->peer)->out.produced;
+}
+
+/* Lines that will be read once it is known where to. */
+static void ring_ask_early(const char *payload, uint32_t length)
+{
+	for (uint32_t i = 0; i < length; i += 64)
+		prefetch_read(payload + i);
+}
+
 /* The payload of a record that has none of it in its slots; NULL: no correct producer writes that. */
 __attribute__((noinline)) static const void *ring_payload_outside(struct ring_in *ring, const struct record *record,
 								  uint32_t *length_p)
@@ -489,6 +502,8 @@ __attribute__((noinline)) static const void *ring_payload_outside(struct ring_in
 	payload = ring_payload(ring, record);
 	if (payload && record->place & (uint32_t)PLACE_ONCE)
 		ring_pass_once(payload, record->bytes);
+	else if (payload && record->bytes <= EARLY_MAX && ring_is_dialogue(ring, record))
+		ring_ask_early(payload, record->bytes);
 	return payload;
 }
 

@@ -192,13 +192,16 @@ static int shm_push(struct transport_peer *peer, const struct record *record, co
 	return ring_push(peer, record, payload, offset, length);
 }
 
-/* Of a message in a dialogue: its pieces grow, and shrink again. */
+/* Of a message in a dialogue. What would be left for one shorter than PIECE_MORE goes with the one before. */
 static inline uint32_t piece_alone(uint64_t sent, uint64_t left)
 {
-	uint32_t last = left > PIECE_LONG ? PIECE_STREAM : left > PIECE_SHORT ? PIECE_MIDDLE : PIECE_OVERLAP;
-	uint64_t first = sent ? 2 * sent : PIECE_OVERLAP;
+	uint32_t piece = PIECE_FIRST;
 
-	return first < last ? (uint32_t)first : last;
+	if (sent + left <= 2 * PIECE_OVERLAP)
+		return PIECE_OVERLAP;
+	for (; sent >= piece && piece < PIECE_MOST; piece += PIECE_MORE)
+		sent -= piece;
+	return left <= piece + PIECE_MORE ? (uint32_t)left : piece;
 }
 
 static uint32_t shm_piece_max(struct transport_peer *peer, uint64_t left)

@@ -38,15 +38,16 @@ enum {
 	DEMOTE_MAX = 4096,
 	AHEAD = 4,                /* slots ahead of which lines are moved to where they will be needed, */
 	ASK_MAX = 128,            /* and payloads of a stream that are not longer */
+	EARLY_MAX = 512,          /* payloads of a dialogue whose lines are asked for before their receive is known */
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
-	/* Pieces of an eager message: the first ones small enough for the receiver to begin soon (PIECE_OVERLAP, then
-	 * twice as long as what is out), the last ones for both copies to overlap to the end, those between them
-	 * larger, since each costs a wait. */
-	PIECE_OVERLAP = 8 * 1024, /* while at most PIECE_SHORT are left, */
-	PIECE_SHORT = 32 * 1024,
-	PIECE_MIDDLE = 16 * 1024, /* at most PIECE_LONG, */
-	PIECE_LONG = 128 * 1024,
+	/* Pieces of an eager message in a dialogue. The first one is small enough for the receiver to begin soon. It
+	 * has more to do for each than the sender and falls behind, so it waits for none that is that much longer than
+	 * the one before; and fewer cost less. */
+	PIECE_OVERLAP = 8 * 1024, /* of two, which have to be alike, */
+	PIECE_FIRST = 12 * 1024,  /* and of more; */
+	PIECE_MORE = 4 * 1024,    /* each one after it is so much longer, */
+	PIECE_MOST = 24 * 1024,   /* up to this */
 	/* or more, in a stream, where the copies of several messages overlap, and of messages that cross, which are
 	 * copied out when both are there */
 	PIECE_STREAM = 32 * 1024,
