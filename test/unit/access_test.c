@@ -197,7 +197,7 @@ static void access__is_taken_back(void **state)
 	assert_int_equal(kernel.writes, 1);
 	make(true, &second, sizeof(second), 0, 0);
 	assert_int_equal(kernel.writes, 2);
-	pair_progress(&target.pair, 100);
+	pair_idle(&target.pair);
 	assert_int_equal(target.memory[0], 2);
 	assert_int_equal(finish(start(true, &first, sizeof(first), 8, 0)), 0);
 	assert_int_equal(target.memory[8], 1);
@@ -314,7 +314,7 @@ static void access__is_taken_back_in_part(void **state)
 		assert_memory_equal(target.memory, words, sizeof(words));
 		assert_int_equal(kernel.writes, 2 * (round + 1)); /* four found no word, and those taken back */
 		memset(target.memory, 0, sizeof(words));
-		pair_progress(&target.pair, 100);
+		pair_idle(&target.pair);
 		assert_int_equal(target.memory[0], 0); /* nothing is made twice */
 	}
 	pair_close(&target.pair);

@@ -558,7 +558,7 @@ static void shm__closed_is_not_dead(void **state)
 		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 		if (known)
-			pair_progress(&pair, 200);
+			pair_idle(&pair);
 		if (dies)
 			endpoint_vanish(pair.b);
 		else

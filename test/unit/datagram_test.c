@@ -740,7 +740,7 @@ static void rest_begin(struct pair *pair)
 	uint64_t start_ns = clock_now_ns();
 
 	while (!pair->a->base.resting) {
-		pair_progress(pair, 100);
+		pair_idle(pair);
 		if (clock_now_ns() - start_ns > FINISH_NS_MAX)
 			fail_msg("a silent network does not rest");
 	}

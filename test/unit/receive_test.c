@@ -221,7 +221,7 @@ static void send__that_waits_ends_with_the_peer(void **state)
 	pair_open(&pair, no_options);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 300000, 7, 0, 0, NULL, &sends[0]), 0);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 8, 7, 0, THOLE_SYNC, NULL, &sends[1]), 0);
-	pair_progress(&pair, 200);
+	pair_idle(&pair);
 	thole_endpoint_close(pair.b);
 	for (int i = 0; i < PAIR_TURNS_MAX && !endpoint_peer(pair.a, pair.a_to_b)->base.gone; i++)
 		thole_progress(pair.a);
@@ -482,7 +482,7 @@ static void multi_case(bool posted_first, uint32_t length, int count, bool large
 		bytes[i] = pair_filled((uint64_t)i, length);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes[i], length, 5, 0, THOLE_QUIET, NULL, NULL), 0);
 	}
-	pair_progress(&pair, 100);
+	pair_idle(&pair);
 	if (!posted_first)
 		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, room, 5, ~UINT64_C(0), THOLE_MULTI, &pair, NULL),
 				 0);
@@ -584,7 +584,7 @@ static void multi__cancel_gives_the_buffer_back_once(void **state)
 	(void)state;
 	assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL), 0);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
-	pair_progress(&pair, 100);
+	pair_idle(&pair);
 	assert_int_equal(collected.count, 1);
 	assert_false(collected.completions[0].flags & THOLE_MULTI_END);
 	assert_int_equal(thole_cancel_context(pair.b, &pair), 1);
@@ -698,7 +698,7 @@ static void inject__is_out_though_an_rts_is_asked_for(void **state)
 		from = pair_filled(1, length);
 		expected = pair_filled(1, length);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 1, 1, 0, 0, NULL, NULL), 0);
-		pair_progress(&pair, 200);
+		pair_idle(&pair);
 		peer = &endpoint_peer(pair.a, pair.a_to_b)->base;
 		asked_classes = peer->rendezvous_classes;
 		asked_calls = 0;
@@ -764,7 +764,7 @@ static void probe__sees_and_leaves_or_drops(void **state)
 		free(from);
 		free(to);
 	}
-	pair_progress(&pair, 100);
+	pair_idle(&pair);
 	assert_int_equal(pair_counter(pair.b, "unexpected_bytes"), 0);
 	assert_int_equal(pair.b->unexpected.live, 0);
 	pair_close(&pair);
@@ -806,7 +806,7 @@ static void message_probe__takes_it_out_of_matching(void **state)
 		free(from);
 		free(to);
 	}
-	pair_progress(&pair, 100);
+	pair_idle(&pair);
 	assert_int_equal(pair_counter(pair.b, "unexpected_bytes"), 0);
 	assert_int_equal(pair.b->unexpected.live, 0);
 	pair_close(&pair);
@@ -875,7 +875,7 @@ static void screen_open(struct pair *pair, const char *const *options)
 
 static void screen_close(struct pair *pair)
 {
-	pair_progress(pair, 100);
+	pair_idle(pair);
 	assert_int_equal(pair->b->screened, 0);
 	assert_int_equal(pair->b->screen_out, 0);
 	assert_int_equal(pair->b->peers[pair->b_to_a]->screened, 0);
@@ -890,7 +890,7 @@ static void screen_send(struct pair *pair, uint8_t number, uint64_t tag)
 {
 	assert_int_equal(thole_send(pair->a, pair->a_to_b, &number, 1, tag, 0, THOLE_QUIET | THOLE_INJECT, NULL, NULL),
 			 0);
-	pair_progress(pair, 100);
+	pair_idle(pair);
 }
 
 static struct thole_request *screen_receive(struct pair *pair, uint8_t *to, uint64_t tag, uint64_t mask)
@@ -922,7 +922,7 @@ static void screen__every_size_is_received_dropped_or_kept(void **state)
 		assert_int_equal(screen(pair.b, &screened), 0);
 		assert_int_equal(
 			thole_send(pair.a, pair.a_to_b, from, size, (uint64_t)i, 5, THOLE_IMM | sync, NULL, &send), 0);
-		pair_progress(&pair, 500);
+		pair_idle(&pair);
 		assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 0);
 		assert_int_equal(screen(pair.b, &screened), 1);
 		assert_int_equal(screened.found.message_length, size);
@@ -946,7 +946,7 @@ static void screen__every_size_is_received_dropped_or_kept(void **state)
 			assert_int_equal(thole_message_drop(pair.b, screened.message), 0);
 		} else {
 			assert_int_equal(thole_message_keep(pair.b, screened.message), 0);
-			pair_progress(&pair, 50);
+			pair_idle(&pair);
 			if (sync)
 				assert_int_equal(thole_test(pair.a, send, NULL), 0);
 			assert_int_equal(thole_probe(pair.b, THOLE_ANY, 0, 0, 0, &completion), 1);
@@ -1277,7 +1277,7 @@ static void screen__messages_to_oneself(void **state)
 		assert_int_equal(
 			thole_send(pair.b, pair_peer(pair.b, pair.b), from, sizes[i], 1, 0, THOLE_SYNC, NULL, &send),
 			0);
-		pair_progress(&pair, 500);
+		pair_idle(&pair);
 		assert_int_equal(thole_test(pair.b, send, NULL), 0);
 		assert_int_equal(screen(pair.b, &screened), 1);
 		assert_int_equal(screened.found.peer, pair_peer(pair.b, pair.b));
@@ -1312,7 +1312,7 @@ static void screen__what_a_peer_that_ends_has_left(void **state)
 	for (uint8_t i = 1; i <= 3; i++)
 		screen_send(&pair, i, i);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 4, 0, 0, NULL, NULL), 0); /* an RTS */
-	pair_progress(&pair, 50);
+	pair_idle(&pair);
 	third = screen_receive(&pair, &got, 3, ~UINT64_C(0));
 	never = screen_receive(&pair, &none, 9, ~UINT64_C(0));
 	assert_int_equal(screen(pair.b, &first), 1);
@@ -1952,7 +1952,7 @@ static void unexpected__senders_send_rts_only_under_backpressure(void **state)
 
 		bytes[i] = pair_filled((uint64_t)i, LENGTH);
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes[i], LENGTH, 7, 0, 0, NULL, &sends[i]), 0);
-		pair_progress(&pair, 50);
+		pair_idle(&pair);
 		held = pair_counter(pair.b, "unexpected_bytes");
 		peak = held > peak ? held : peak;
 	}
@@ -1999,7 +1999,7 @@ static void unexpected__screened_messages_are_within_the_bound(void **state)
 	screen_open(&pair, options);
 	for (int i = 0; i < COUNT; i++) {
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, LENGTH, 7, 0, 0, NULL, &sends[i]), 0);
-		pair_progress(&pair, 50);
+		pair_idle(&pair);
 		assert_true(pair_counter(pair.b, "unexpected_bytes") <= 65536 + 2 * LENGTH);
 	}
 	assert_int_equal(pair_counter(pair.b, "unexpected_holds"), 1);
@@ -2034,7 +2034,7 @@ static void unexpected__no_memory_ends_the_peer_for_good(void **state)
 	(void)state;
 	pair_open(&pair, no_options);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 1, 0, 0, NULL, NULL), 0);
-	pair_progress(&pair, 200);
+	pair_idle(&pair);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 5000, 2, 0, 0, NULL, NULL), 0);
 	for (uint64_t tag = 3; tag < 10; tag++)
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, tag, 0, 0, NULL, NULL), 0);

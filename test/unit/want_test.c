@@ -270,7 +270,7 @@ static void say(size_t length, bool late, unsigned flags)
 	said->send_status = thole_sendv(talk.pair.a, talk.pair.a_to_b, halves, 2, tag, 0, flags, NULL, &said->send);
 	if (!late)
 		return;
-	pair_progress(&talk.pair, 200);
+	pair_idle(&talk.pair);
 	said->receive_status = thole_recv(talk.pair.b, talk.pair.b_to_a, said->to, length, tag, ~UINT64_C(0), 0, NULL,
 					  &said->receive);
 }

@@ -164,8 +164,8 @@ static void case_room(void)
 		CHECK(next(&bed, &event) && event.cookie != last);
 	CHECK(ioctl(bed.driver.fd, THOLE_DRIVER_ROOM) == 0);
 	CHECK(bed.ring->waiting == 0 && next(&bed, &event) && event.cookie == last);
-	CHECK(forget(&bed.driver, last) == 0); /* a worker that was late may have told it again, to a ring with room */
-	CHECK(bed.ring->delayed == 1 && bed.ring->waiting == 0);
+	CHECK(forget(&bed.driver, last) == 0); /* late workers may have told it again, as often as there is room */
+	CHECK(bed.ring->waiting == 0);
 }
 
 /* A region that is forgotten takes its event along. */
