@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cadence: how often polls that find nothing read the clock, and when there is maintenance. Pure: times are given.
+ * cadence: how often polls that find nothing read the clock, and when there is maintenance, or a look at what rests.
+ * Pure: times are given.
  *
  * What comes while the clock is read, or during maintenance, is seen that much later. A reading costs as much as five
  * polls, so it is rare where they are quick. Maintenance costs as much as some messages of a dialogue, and both sides
  * wait for either's: so who has messages coming has it once in a while only, and often only who has waited for longer
  * than an answer takes. That one may wait for what no poll sees: a connection, a peer that is gone, a core that is
  * shared.
+ *
+ * A look at a network that rests costs as much as ten messages of a dialogue.
  */
 #ifndef THOLE_ENDPOINT_CADENCE_H
 #define THOLE_ENDPOINT_CADENCE_H
@@ -21,6 +24,7 @@ enum {
 	CADENCE_LATE_NS = 8000,  /* and few again if they took more */
 	CADENCE_MAINTAIN_NS = 1000000,   /* between two maintenances, */
 	CADENCE_WAITING_NS = 20000,      /* or while nothing has come for so long, */
+	CADENCE_LOOK_NS = 50000,         /* between two looks at transports that rest (transport_rest) */
 	CADENCE_WAITING_SHARED_NS = 100000, /* and where others of this job wait for the core: it is theirs meanwhile */
 };
 
@@ -31,6 +35,7 @@ struct cadence {
 	uint64_t waits_ns;      /* one since which nothing was found, */
 	uint32_t found;         /* and polls that had found something then, modulo 2^32 */
 	uint64_t maintained_ns; /* the last maintenance */
+	uint64_t looked_ns;     /* the last look at transports that rest */
 };
 
 /* Whether this idle poll reads the clock: then cadence_read follows. */
@@ -79,6 +84,15 @@ static inline bool cadence_maintains(const struct cadence *cadence, bool shared)
 	uint64_t since_ns = cadence->read_ns - cadence->maintained_ns;
 
 	return since_ns >= CADENCE_MAINTAIN_NS || (since_ns >= waiting_ns && cadence_waited(cadence) >= waiting_ns);
+}
+
+/* Whether transports that rest are looked at now. */
+static inline bool cadence_looks(struct cadence *cadence, uint64_t now_ns)
+{
+	if (now_ns - cadence->looked_ns < CADENCE_LOOK_NS)
+		return false;
+	cadence->looked_ns = now_ns;
+	return true;
 }
 
 #endif

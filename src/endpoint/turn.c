@@ -57,6 +57,7 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	struct transport_owner *owner = &endpoint->base;
 
 	endpoint_of(endpoint)->cadence.maintained_ns = now_ns;
+	endpoint_of(endpoint)->cadence.looked_ns = now_ns;
 	if (!list_empty(&endpoint->asking))
 		endpoint_quiet(endpoint, now_ns);
 	owner->polled |= owner->resting;
@@ -95,9 +96,12 @@ void endpoint_disarm(struct thole_endpoint *endpoint)
 
 __attribute__((noinline)) void endpoint_now_and_then(struct thole_endpoint *endpoint)
 {
-	endpoint->base.polled |= endpoint->base.resting;
-	if (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)
+	struct endpoint *whole = endpoint_of(endpoint);
+
+	if (whole->calls % MAINTAIN_CALLS == 0)
 		endpoint_maintain(endpoint, clock_now_ns());
+	else if (endpoint->base.resting && cadence_looks(&whole->cadence, clock_now_ns()))
+		endpoint->base.polled |= endpoint->base.resting;
 }
 
 /* ---- The same in simulated time -------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  *
  * Transports are polled in order of preference, those that ask for it (transport_set_polled): shared memory always, the
  * network only while there are connections. Without, what comes there is seen by maintenance. Those that rest
- * (transport_rest) are polled once in some hundred calls, and at each maintenance.
+ * (transport_rest) are polled now and then, by the clock (cadence_looks), and at each maintenance.
  */
 #ifndef THOLE_ENDPOINT_TURN_H
 #define THOLE_ENDPOINT_TURN_H
@@ -13,7 +13,7 @@
 #include "endpoint/endpoint.h"
 #include "message/message.h"
 
-enum { REST_CALLS = 64 }; /* busy calls between two polls of transports that rest */
+enum { CLOCK_CALLS = 64 }; /* busy calls between two that may read the clock */
 
 /* Events of descriptors, unexpected messages that are to be fetched, transports' own. */
 void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns);
@@ -40,7 +40,7 @@ static inline int endpoint_poll(struct thole_endpoint *endpoint)
 	}
 	if (n > 0) {
 		endpoint_of(endpoint)->idle = 0;
-		if (++endpoint_of(endpoint)->calls % REST_CALLS == 0 && !endpoint->base.simulated)
+		if (++endpoint_of(endpoint)->calls % CLOCK_CALLS == 0 && !endpoint->base.simulated)
 			endpoint_now_and_then(endpoint);
 	}
 	return n;

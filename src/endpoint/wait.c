@@ -22,7 +22,6 @@
 
 enum {
 	YIELD_POLLS = 100,      /* polls of rings between two yields where the core is shared */
-	REST_POLLS = 1024,      /* idle calls between two polls of transports that rest */
 	WAIT_OTHERS = 16,       /* polls of a call that waits, between which other threads have their turn */
 };
 
@@ -132,13 +131,14 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 	if (__builtin_expect(endpoint->base.simulated, 0))
 		return;
 	whole->idle++;
-	if (++whole->idle_calls % REST_POLLS == 0)
-		endpoint->base.polled |= endpoint->base.resting;
+	whole->idle_calls++;
 	yields = !sleeps && endpoint_should_yield(endpoint);
 	if (!yields && !cadence_is_due(&whole->cadence))
 		return;
 	now_ns = yields ? endpoint_yield(endpoint) : clock_now_ns();
 	cadence_read(&whole->cadence, now_ns, whole->calls);
+	if (endpoint->base.resting && cadence_looks(&whole->cadence, now_ns))
+		endpoint->base.polled |= endpoint->base.resting;
 	/* Who has several polls each of them, and sleeps for none of the others. */
 	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)
 		contention_yielded(&whole->contention, now_ns, cadence_waited(&whole->cadence), whole->calls);
@@ -264,7 +264,7 @@ static uint32_t endpoint_plain(struct thole_endpoint *endpoint)
 
 	if (endpoint->base.options.yield == OPTION_YIELD_ALWAYS || contention_sleeps(&whole->contention))
 		return 0;
-	plain = polls_before(whole->cadence.left, whole->idle_calls, REST_POLLS);
+	plain = whole->cadence.left;
 	if (endpoint_shares(endpoint))
 		plain = polls_before(plain, whole->idle, YIELD_POLLS / endpoint_poll_weight(endpoint));
 	plain = patience_rest(&whole->patience, plain);

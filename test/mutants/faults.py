@@ -1424,8 +1424,8 @@ FAULTS = [
     Fault(
         "polls that are only counted hide those that read the clock",
         WAIT,
-        "plain = polls_before(whole->cadence.left, whole->idle_calls, REST_POLLS);",
-        "plain = polls_before(REST_POLLS, whole->idle_calls, REST_POLLS);",
+        "plain = whole->cadence.left;",
+        "plain = CADENCE_POLLS_MAX;",
     ),
     Fault(
         "fi_compare_atomic takes operations that compare nothing",
@@ -6135,8 +6135,19 @@ FAULTS = [
     Fault(
         "who is always busy hears of no new connection",
         TURN,
-        "\tif (endpoint_of(endpoint)->calls % MAINTAIN_CALLS == 0)\n"
-        "\t\tendpoint_maintain(endpoint, clock_now_ns());\n",
+        "\tif (whole->calls % MAINTAIN_CALLS == 0)\n",
+        "\tif (endpoint->base.simulated)\n",
+    ),
+    Fault(
+        "who has local messages coming is deaf to a network that rests",
+        TURN,
+        "\telse if (endpoint->base.resting && cadence_looks(",
+        "\telse if (endpoint->base.simulated && cadence_looks(",
+    ),
+    Fault(
+        "a network that rests is looked at as often as the clock is read",
+        CADENCE,
+        "\tif (now_ns - cadence->looked_ns < CADENCE_LOOK_NS)\n\t\treturn false;\n",
         "",
     ),
     Fault(

@@ -141,6 +141,17 @@ static void maintenance__after_a_dialogue(void **state)
 	assert_true(cadence_maintains(&cadence, false));
 }
 
+static void looks__by_the_clock(void **state)
+{
+	struct cadence cadence = stranger;
+	unsigned looks = 0;
+
+	(void)state;
+	for (uint64_t now_ns = 1000000000; now_ns < 1001000000; now_ns += 1000)
+		looks += cadence_looks(&cadence, now_ns);
+	assert_int_equal(looks, 1000000 / CADENCE_LOOK_NS);
+}
+
 /* ---- An endpoint ------------------------------------------------------------------------------------------------- */
 
 static uint64_t clock_ns;
@@ -206,6 +217,42 @@ static void endpoint__talks(void **state)
 	pair_close(&pair);
 }
 
+/* How often a's network, which rests, would be polled now. */
+static unsigned network_looks(struct pair *pair)
+{
+	unsigned looks = pair->a->base.polled >> TRANSPORT_DATAGRAM & 1;
+
+	transport_rest(&pair->a->base, TRANSPORT_DATAGRAM);
+	return looks;
+}
+
+/* A network that rests is looked at by the clock, whether messages of others come often or nothing does. */
+static void endpoint__talks_beside_a_network(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	unsigned talking = 0, waiting = 0;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	pair_brings(&pair);
+	clock_ns = clock_now_ns();
+	network_looks(&pair);
+	for (int i = 0; i < 10000; i++) {
+		clock_ns += 100;
+		pair_brings(&pair);
+		talking += network_looks(&pair);
+	}
+	for (int i = 0; i < 10000; i++) {
+		pair_waits(&pair, 1);
+		waiting += network_looks(&pair);
+	}
+	clock_ns = 0;
+	assert_in_range(talking, 1000000 / CADENCE_LOOK_NS - 2, 1000000 / CADENCE_LOOK_NS + 2);
+	assert_in_range(waiting, 1000000 / CADENCE_WAITING_NS - 10, 1000000 / CADENCE_WAITING_NS + 2);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,7 +263,9 @@ int main(void)
 		cmocka_unit_test(maintenance__of_who_waits),
 		cmocka_unit_test(maintenance__in_a_dialogue),
 		cmocka_unit_test(maintenance__after_a_dialogue),
+		cmocka_unit_test(looks__by_the_clock),
 		cmocka_unit_test(endpoint__talks),
+		cmocka_unit_test(endpoint__talks_beside_a_network),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
