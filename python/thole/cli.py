@@ -61,6 +61,8 @@ def main(words: list[str] | None = None) -> int:
         _drop_streams()
         return 0
     except OSError as error:
+        if error.filename is None and _without_folder():
+            return _complain("the working folder is gone; cd to one that is there")
         if error.filename is None and error.errno not in OUTPUT_ERRORS:
             raise
         what = error.filename or "the output cannot be written"
@@ -124,6 +126,15 @@ def _have_children() -> None:
     """Who started us may ignore the ends of children: the kernel then keeps no exit status, and all seem to be 0."""
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def _without_folder() -> bool:
+    """Whether the folder that we were started in was removed: no relative path has a meaning then."""
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _drop_streams(*streams: TextIO) -> None:

@@ -341,7 +341,11 @@ def agent(folder: str, words: list[str]) -> int:
 def start(folder: str, words: list[str]) -> int:
     # Temporary files are each host's own, as its keeper knows.
     environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
-    message: dict[str, Any] = {"environment": environment, "folder": os.getcwd()}
+    try:
+        message: dict[str, Any] = {"environment": environment, "folder": os.getcwd()}
+    except OSError:
+        print("thole agent: the working folder is gone", file=sys.stderr)
+        return 255
     if words[0] == "--cpus":
         message["cpus"] = [int(cpu) for cpu in words[1].split(",")]
         words = words[2:]

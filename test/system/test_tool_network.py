@@ -854,6 +854,26 @@ def test_trace__says_that_its_interface_has_gone(two: Testbed, thole: Tool, tmp_
 
 
 @needs_capture
+def test_trace__says_that_it_cannot_name_an_interface(two: Testbed, thole: Tool, tmp_path: Path) -> None:
+    """The kernel takes any bytes for a name, Python's sockets UTF-8 alone."""
+    send = "import socket; raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
+    send += f"raw.bind(('odd1', 0)); raw.send({FRAME!r})"
+    ends = "ip link add odd0 type veth peer name odd1; ip link set odd1 up"
+    odd = r"""name=$(printf 'odd\377'); ip link set odd0 down name "$name"; ip link set "$name" up"""
+    for words in ((), ("-i", "odd0"), ("-w", tmp_path / "trace.pcapng")):
+        two.output(0, "sh", "-ec", ends)
+        try:
+            with tracing(thole.on(two, 0), *words) as process:
+                two.output(0, "sh", "-ec", odd)
+                two.output(0, sys.executable, "-c", send)
+                _, err = process.communicate(timeout=WAIT_S)
+        finally:
+            two.output(0, *"ip link del odd1".split())
+        assert process.returncode == 2 and "whose name is no UTF-8" in err.splitlines()[-1], err
+        assert "Traceback" not in err
+
+
+@needs_capture
 def test_trace__ports_and_first_bytes(thole: Tool, tmp_path: Path) -> None:
     path = tmp_path / "trace.pcapng"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:

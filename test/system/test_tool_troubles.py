@@ -22,7 +22,7 @@ from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
 from thole.base import blocks, host
-from thole.commands import driver
+from thole.commands import driver, tuned
 from thole.frames import packets
 from thole.mpi import families
 from thole.mpi import program as programs
@@ -179,6 +179,16 @@ def test_home__of_a_user_without_one(thole: Tool) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("setup", "--root", "."), ("driver", "--root", ".", "status")], ids=" ".join
+)
+def test_folder__that_is_gone(thole: Tool, words: tuple[str, ...], tmp_path: Path) -> None:
+    """Which others removed while a shell is in it: what needs none does its work."""
+    begin = Tool(("sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$@"', "sh", *thole.command))
+    refused(begin(*words, cwd=tmp_path), "folder is gone", "cd")
+    assert begin("info", "options", cwd=tmp_path).returncode == 0
 
 
 # ---- What cannot be written ------------------------------------------------------------------------
@@ -624,3 +634,12 @@ def test_files__one_that_cannot_be_replaced_leaves_no_other(tmp_path: Path, monk
     with pytest.raises(KeyboardInterrupt):
         blocks.replace(path, b"after")
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("options", "before")]
+
+
+def test_files__a_full_disk_is_said_of_the_file(thole: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "thole" / "options"
+    path.parent.mkdir()
+    path.write_text(f"eager_max = 8k\n{tuned.OURS.of(['bulk_ring = 1m'])}")
+    full = Tool(("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *thole.command))
+    refused(full("tune", "--reset", env={"XDG_CONFIG_HOME": str(tmp_path)}), f"{path}: File too large")
+    assert [one.name for one in path.parent.iterdir()] == ["options"]

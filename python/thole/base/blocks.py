@@ -60,6 +60,8 @@ def replace(path: Path, content: bytes, mode: int | None = None) -> None:
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.chown(temporary, status.st_uid, status.st_gid)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(temporary)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk has no name, and the other file is not the user's
         raise

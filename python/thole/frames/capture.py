@@ -64,6 +64,13 @@ def open_socket(interface: str | None, program: bytes) -> socket.socket:
     return capture
 
 
+def _no_name() -> Trouble:
+    return Trouble(
+        "frames pass an interface whose name is no UTF-8, and Python takes no such name",
+        "rename it (ip link set), or choose another with -i",
+    )
+
+
 @dataclass(frozen=True)
 class Seen:
     """What one receive brought, and when and where."""
@@ -84,6 +91,8 @@ def receive(capture: socket.socket) -> Seen | None:
         if error.errno == errno.ENETDOWN:  # an interface that may come up again
             return None
         raise
+    except UnicodeDecodeError:  # Python has lost the packet with the name
+        raise _no_name() from None
     name, _, direction, hardware, _ = where
     if hardware not in (ARPHRD_ETHER, ARPHRD_LOOPBACK):
         return None
@@ -99,7 +108,10 @@ def receive(capture: socket.socket) -> Seen | None:
 
 def is_gone(capture: socket.socket) -> bool:
     """Whether the interface that it is bound to is no more. Of a later one of that name nothing is heard either."""
-    return not capture.getsockname()[0]
+    try:
+        return not capture.getsockname()[0]
+    except UnicodeDecodeError:  # it was renamed
+        raise _no_name() from None
 
 
 def dropped_by_kernel(capture: socket.socket) -> int:
