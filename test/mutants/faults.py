@@ -396,6 +396,12 @@ FAULTS = [
         "\tsocket->segment = 0;",
     ),
     Fault(
+        "a lane is open though the driver has the link's other sockets alone",
+        "src/transport/datagram/udp_lane.c",
+        "\t\terror = udp_driver_socket(udp, lane);",
+        "\t\t(void)udp_driver_socket(udp, lane);",
+    ),
+    Fault(
         "a train is never free again",
         TRANSMIT_FRAME,
         "\tif (train->live == 0)\n\t\tpool_put",

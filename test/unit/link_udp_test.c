@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "base/endian.h"
+#include "memory/driver.h"
 #include "transport/datagram/scatter.h"
 #include "transport/datagram/links.h"
 #include "transport/datagram/udp.h"
@@ -119,6 +120,24 @@ int __wrap_connect(int fd, const struct sockaddr *to, socklen_t size)
 	if (call)
 		call();
 	return __real_connect(fd, to, size);
+}
+
+static struct driver kernel_driver = {.fd = -1};
+static unsigned sockets_asked; /* how often the driver was to take one, which it refuses */
+
+int __real_ioctl(int fd, unsigned long command, void *argument);
+int __wrap_ioctl(int fd, unsigned long command, void *argument);
+int __wrap_ioctl(int fd, unsigned long command, void *argument)
+{
+	const struct thole_driver_socket *taken = argument;
+
+	if (fd != kernel_driver.fd)
+		return __real_ioctl(fd, command, argument);
+	assert_int_equal(command, THOLE_DRIVER_SOCKET);
+	assert_int_equal(taken->channel, CHANNEL_RECORDS);
+	sockets_asked++;
+	errno = ENOMEM;
+	return -1;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------------ */
@@ -857,6 +876,22 @@ static void lane__breaks(void **state)
 	check_seen(0, 1);
 }
 
+/* A lane that the driver cannot have, which has the link's other sockets, is none: what the driver fetches would come
+ * to the program. */
+static void lane__not_past_the_driver(void **state)
+{
+	(void)state;
+	udp_of(link_under_test)->driver = &kernel_driver;
+	for (unsigned i = 0; i < 100; i++) {
+		assert_true(post_from(link_under_test, &own, CHANNEL_RECORDS));
+		collect();
+		check_seen(0, 1);
+	}
+	assert_int_equal(sockets_asked, 1); /* there is no other try */
+	assert_true(udp_of(link_under_test)->fd[UDP_LANES + CHANNEL_RECORDS] < 0);
+	udp_of(link_under_test)->driver = NULL;
+}
+
 /* What came before a lane is heard before what comes by it. */
 static void keeps_the_order(unsigned channel)
 {
@@ -1084,6 +1119,7 @@ int main(void)
 		TEST(trouble__too_long_for_fragments),
 		TEST(refused__told_from_receive_only),
 		TEST(lane__for_a_favourite),
+		TEST(lane__not_past_the_driver),
 		TEST(lane__changes_with_the_favourite),
 		TEST(lane__remembers_frames),
 		TEST(lane__remembers_no_later_frames),

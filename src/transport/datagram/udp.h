@@ -185,7 +185,7 @@ unsigned udp_lane_for(const struct link_udp *udp, unsigned channel, const struct
 void udp_driver_open(struct link_udp *udp, struct transport_owner *owner);
 /* Before its sockets are closed; of a link that has none, too. */
 void udp_driver_close(struct link_udp *udp);
-/* The link has another socket. */
-void udp_driver_socket(struct link_udp *udp, unsigned index);
+/* The link has another socket, which is to be the driver's too, if that has the others. */
+int udp_driver_socket(const struct link_udp *udp, unsigned index);
 
 #endif

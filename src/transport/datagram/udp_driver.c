@@ -15,10 +15,9 @@ static int take_socket(const struct link_udp *udp, unsigned index)
 	return driver_call(udp->driver, THOLE_DRIVER_SOCKET, &wanted);
 }
 
-void udp_driver_socket(struct link_udp *udp, unsigned index)
+int udp_driver_socket(const struct link_udp *udp, unsigned index)
 {
-	if (udp->driver)
-		take_socket(udp, index);
+	return udp->driver && take_socket(udp, index) < 0 ? THOLE_ERR_SYSTEM : 0;
 }
 
 static void udp_name_peer(const struct link *link, const struct mover_peer *peer,

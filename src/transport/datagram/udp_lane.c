@@ -59,13 +59,14 @@ static int lane_open(struct link_udp *udp, unsigned channel, const struct path *
 	error = udp_socket_open(udp, lane, &own, true);
 	if (!error && connect(udp->fd[lane], &name.any, size) != 0)
 		error = THOLE_ERR_SYSTEM;
+	if (!error)
+		error = udp_driver_socket(udp, lane); /* else what the driver fetches came here, past it */
 	udp_share(udp, channel, false);
 	if (error) {
 		lane_close(udp, channel);
 		return error;
 	}
 	udp_share(udp, lane, false);
-	udp_driver_socket(udp, lane);
 	udp->sockets[lane].peer = *peer;
 	udp->sockets[lane].fresh = true;
 	udp->sockets[lane].fresh_until = udp->sockets[channel].packets + udp_waiting(udp, channel);
