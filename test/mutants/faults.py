@@ -4421,6 +4421,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "what its owner may only read is written where it is mapped here",
+        SHARED,
+        ".length = length, .write = write};",
+        ".length = length};",
+    ),
+    Fault(
         "what lies behind a file's end is mapped",
         SHARED,
         " || !mapping_is_whole(mapping + before, length)",

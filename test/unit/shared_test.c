@@ -195,6 +195,21 @@ static void shared__as_far_as_it_is_mapped_here(void **state)
 	other_end(&other);
 }
 
+/* What its owner may not write, the kernel writes for nobody; nor is it written here, where the program may. */
+static void shared__as_its_owner_may_use_it(void **state)
+{
+	struct other other;
+
+	(void)state;
+	mprotect(file.there, LENGTH / 2, PROT_READ);
+	other = other_start();
+	mprotect(file.there, LENGTH / 2, PROT_READ | PROT_WRITE);
+	assert_false(is_shared(&other, file.there, 100, true));
+	assert_true(is_shared(&other, file.there, 100, false));
+	assert_true(is_shared(&other, file.there + LENGTH / 2, 100, true));
+	other_end(&other);
+}
+
 /* Behind the end of a file there is no memory but a signal. */
 static void shared__not_behind_the_end(void **state)
 {
@@ -373,6 +388,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(shared__any_part_of_it, file_make, file_end),
 		cmocka_unit_test_setup_teardown(shared__as_far_as_it_is_mapped_here, file_make, file_end),
+		cmocka_unit_test_setup_teardown(shared__as_its_owner_may_use_it, file_make, file_end),
 		cmocka_unit_test_setup_teardown(shared__not_behind_the_end, file_make, file_end),
 		cmocka_unit_test_setup_teardown(shared__not_what_is_not, file_make, file_end),
 		cmocka_unit_test_setup_teardown(access__of_shared_memory, file_make, file_end),

@@ -32,7 +32,7 @@ struct search {
 	uint64_t address, length;  /* address 0: wherever */
 	const struct extent *file; /* of which they are, and where in it; NULL: of whatever */
 	uint64_t offset;
-	bool write;
+	bool write; /* whoever has it mapped may write it */
 };
 
 /* Names of files in memory: POSIX shared memory, memfd_create, MAP_ANONYMOUS, shmget. */
@@ -110,7 +110,7 @@ bool shared_map(pid_t pid, uint64_t address, uint64_t length, bool write, struct
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from, before;
 	struct extent there, here, made;
-	struct search search = {.address = address, .length = length};
+	struct search search = {.address = address, .length = length, .write = write};
 	char *mapping;
 
 	if (length == 0 || arena_is_near((void *)(uintptr_t)address) || !proc_is_ours() ||
