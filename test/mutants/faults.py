@@ -4421,6 +4421,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a greeting of another version is refused without a word",
+        CONNECT,
+        "\tgreeting_tell_version(owner, &greeting);\n",
+        "\t(void)greeting_tell_version;\n",
+    ),
+    Fault(
         "what its owner may only read is written where it is mapped here",
         SHARED,
         ".length = length, .write = write};",

@@ -236,6 +236,40 @@ static void greet_works(struct pair *pair, bool expected)
 	close(fd);
 }
 
+static char told[256]; /* of what has failed for good */
+
+static void note_trouble(const struct transport_owner *owner)
+{
+	(void)owner;
+	snprintf(told, sizeof(told), "%s", thole_detail());
+}
+
+/* Who has another Thole is told apart from other strangers, whatever the length of what it greets with. */
+static void greeting__of_another_version(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	greet_open(&pair);
+	pair.b->base.trouble = note_trouble;
+	greeted.bytes[0] ^= 1; /* magic */
+	greeted.bytes[1] ^= 1; /* version */
+	greet_works(&pair, false);
+	assert_string_equal(told, "");
+	greeted.bytes[0] ^= 1;
+	for (int i = 0; i < 2; i++) {
+		greet_works(&pair, false);
+		assert_non_null(strstr(told, "another version of Thole"));
+		told[0] = 0;
+		greeted.length -= 8;
+	}
+	greeted.bytes[1] ^= 1;
+	greet_works(&pair, false);
+	assert_string_equal(told, "");
+	pair.b->base.trouble = NULL;
+	greet_close(&pair, -1);
+}
+
 /* Any word of a greeting that is another one makes it somebody else's, but those behind the name of who is meant, which
  * say where a page is. */
 static void greeting__is_checked(void **state)
@@ -1018,6 +1052,7 @@ int main(void)
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
 		cmocka_unit_test(greeting__is_checked),
+		cmocka_unit_test(greeting__of_another_version),
 		cmocka_unit_test(greeting__of_who_it_was),
 		cmocka_unit_test(descriptors__of_who_is_turned_away),
 		cmocka_unit_test(descriptors__of_a_peer),

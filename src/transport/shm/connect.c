@@ -418,10 +418,23 @@ static bool greeting_is_early(struct transport_owner *owner, const struct watch 
 	return link && (link->in.segment || (link->connected && link->pid != watch->pid));
 }
 
+/* Another Thole's greeting may be longer or shorter, but begins in the same way. Its sender sees that its connection
+ * ends, and no more. */
+static void greeting_tell_version(const struct transport_owner *owner, const struct greeting *greeting)
+{
+	if (greeting->magic != GREETING_MAGIC || greeting->version == SEGMENT_VERSION)
+		return;
+	error_set(THOLE_ERR_PROTOCOL,
+		  "a process with another version of Thole is not let in (its shared memory is of version %u, ours of "
+		  "%d): all processes of a host need the same Thole",
+		  greeting->version, SEGMENT_VERSION);
+	transport_trouble(owner);
+}
+
 static void connect_greeting(struct transport_owner *owner, struct watch *watch)
 {
 	struct shm *shm = shm_of(owner);
-	struct greeting greeting;
+	struct greeting greeting = {0};
 	int fd, error;
 
 	if (greeting_is_early(owner, watch))
@@ -429,6 +442,7 @@ static void connect_greeting(struct transport_owner *owner, struct watch *watch)
 	error = greeting_receive(watch->fd, &greeting, &fd);
 	if (error == THOLE_ERR_AGAIN)
 		return;
+	greeting_tell_version(owner, &greeting);
 	if (!error) {
 		error = greeting_take(owner, watch, &greeting, fd);
 		discard_received(&fd, 1);
