@@ -102,5 +102,8 @@ const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX])
 	else if (error == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
 		snprintf(text, LIMITS_REMEDY_MAX, "; files may have %llu bytes (ulimit -f), shared memory too",
 			 (unsigned long long)limit.rlim_cur);
+	else if (error == EAGAIN)
+		snprintf(text, LIMITS_REMEDY_MAX,
+			 "; there are as many processes and threads as are permitted (ulimit -u, pids.max)");
 	return text;
 }

@@ -32,7 +32,8 @@ bool limits_file(uint64_t size);
  * there. */
 int limits_allocate(int fd, uint64_t from, uint64_t length);
 
-/* What helps against an error of the kernel that comes from a limit, as the end of a sentence: "" where none does. */
+/* What helps against an error of the kernel that comes from a limit, as the end of a sentence: "" where none does.
+ * EAGAIN is that of a process or thread that was to begin. */
 const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX]);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/attendance.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "endpoint/sleep.h"
 #include "endpoint/timer.h"
@@ -169,6 +170,7 @@ static void *progress_run(void *arg)
 int progress_thread_start(struct thole_endpoint *endpoint)
 {
 	struct progress_thread *thread = calloc(1, sizeof(*thread));
+	char remedy[LIMITS_REMEDY_MAX];
 
 	if (!thread)
 		return error_set(THOLE_ERR_MEMORY, "no memory for the progress thread");
@@ -178,7 +180,8 @@ int progress_thread_start(struct thole_endpoint *endpoint)
 	if (errno) {
 		free(thread);
 		endpoint_of(endpoint)->thread = NULL;
-		return error_set(THOLE_ERR_SYSTEM, "cannot start the progress thread: %m");
+		return error_set(THOLE_ERR_SYSTEM, "cannot start the progress thread: %m%s",
+				 limits_remedy(errno, remedy));
 	}
 	return 0;
 }

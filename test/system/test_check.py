@@ -499,6 +499,16 @@ def test_rank__says_at_once_why_there_is_no_endpoint(build: Path) -> None:
     assert "state=without why=no endpoint could be opened: " in said and "shm and network are both off" in said
 
 
+def test_rank__says_what_is_short(build: Path) -> None:
+    """One descriptor is left for what it counts in, and none for how the program begins."""
+    rank = build / "tools" / "rank" / "thole-rank"
+    line = ["sh", "-c", 'ulimit -n 4; exec "$0" T -- true', rank]
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider")}
+    done = subprocess.run(line, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert "state=refused why=there is no process for it: Too many open files; " in done.stderr
+    assert "(ulimit -Hn)" in done.stderr
+
+
 def test_rank__does_not_end_before_its_launcher_is_ready(build: Path) -> None:
     """Hydra ends by SIGPIPE where a rank has ended while it starts others, and what that said is lost."""
     rank = build / "tools" / "rank" / "thole-rank"

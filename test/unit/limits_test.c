@@ -225,6 +225,17 @@ static void short_files(void)
 	pair_close(&pair);
 }
 
+static void remedy__is_of_the_limit(void **state)
+{
+	char text[LIMITS_REMEDY_MAX];
+
+	(void)state;
+	assert_non_null(strstr(limits_remedy(EMFILE, text), "ulimit -Hn"));
+	assert_non_null(strstr(limits_remedy(EFBIG, text), "ulimit -f"));
+	assert_non_null(strstr(limits_remedy(EAGAIN, text), "pids.max"));
+	assert_string_equal(limits_remedy(EPERM, text), "");
+}
+
 static void files__too_short_for_a_segment(void **state)
 {
 	(void)state;
@@ -261,6 +272,7 @@ int main(void)
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(files__too_short_for_a_segment),
+		cmocka_unit_test(remedy__is_of_the_limit),
 		cmocka_unit_test(files__signals_as_before),
 	};
 

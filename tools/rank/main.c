@@ -189,11 +189,13 @@ static _Noreturn void program_run(char **program, const sigset_t *mask, int said
 /* Start the program: 0, or an errno and why it does not run. */
 static int program_start(struct rank *rank, const sigset_t *mask, char reason[REASON_MAX])
 {
+	char remedy[LIMITS_REMEDY_MAX];
 	int said[2], error = 0;
 
 	if (pipe2(said, O_CLOEXEC) != 0 || (rank->process = fork()) < 0) {
 		error = errno;
-		snprintf(reason, REASON_MAX, "there is no process for it: %s", strerror(error));
+		snprintf(reason, REASON_MAX, "there is no process for it: %s%s", strerror(error),
+			 limits_remedy(error, remedy));
 		return error;
 	}
 	if (rank->process == 0)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/endian.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/siphash.h"
 #include "base/thread.h"
 
@@ -277,6 +278,7 @@ static int sockets_open(struct responder *responder, uint32_t interface, const s
 int responder_open(struct responder *responder, uint32_t interface, const struct path *own, uint64_t key,
 		   uint64_t endpoint)
 {
+	char remedy[LIMITS_REMEDY_MAX];
 	int error;
 
 	*responder = (struct responder){.fds = {-1, -1}, .key = key, .endpoint = endpoint};
@@ -287,8 +289,8 @@ int responder_open(struct responder *responder, uint32_t interface, const struct
 		return 0;
 	if (!error)
 		error_set(THOLE_ERR_SYSTEM,
-			  "cannot start the thread that answers for this process while it computes: %m "
-			  "(ulimit -u, pids.max)");
+			  "cannot start the thread that answers for this process while it computes: %m%s",
+			  limits_remedy(errno, remedy));
 	errno = error;
 	if (error)
 		error_set(THOLE_ERR_SYSTEM, "cannot open the ports where peers ask whether this process lives: %m");
