@@ -1910,8 +1910,8 @@ FAULTS = [
     Fault(
         "a second greeting of a peer is taken",
         CONNECT,
-        " || link->in.segment)\n\t\treturn THOLE_ERR_PROTOCOL;",
-        ")\n\t\treturn THOLE_ERR_PROTOCOL;",
+        "\tif (link->in.segment)\n\t\treturn THOLE_ERR_PROTOCOL;",
+        "\tif (false)\n\t\treturn THOLE_ERR_PROTOCOL;",
     ),
     Fault(
         "somebody else may greet for the one who listens",
@@ -4419,6 +4419,12 @@ FAULTS = [
         SHARED,
         " || (search->write && !extent->write)",
         "",
+    ),
+    Fault(
+        "who waits for a peer that was turned away is not told",
+        CONNECT,
+        "\t\tif (socket_credentials(shm, fd, &pid) == 0)\n\t\t\tgreeting_lost(",
+        "\t\tif (socket_credentials(shm, fd, &pid) != 0)\n\t\t\tgreeting_lost(",
     ),
     Fault(
         "a greeting of another version is refused without a word",

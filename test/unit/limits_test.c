@@ -177,7 +177,11 @@ static void peers__more_than_the_soft_limit(void **state)
 
 static void no_peers(void)
 {
+	struct thole_completion done;
+	struct thole_request *request;
+	bool told = false, ended = false;
 	struct pair pair;
+	int number;
 
 	pair_open(&pair, local);
 	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
@@ -187,19 +191,26 @@ static void no_peers(void)
 	close(SOFT - 1);
 	MUST(send_number(pair.a, pair.a_to_b) == THOLE_ERR_SYSTEM);
 	MUST(strstr(thole_detail(), "ulimit -Hn"));
-	/* Two are enough for who begins. The other side has none for him, and says so by its end of the connection. */
+	/* Two are enough for who begins. The other side has none for him, and says so by its end of the connection;
+	 * what was sent until then it waits for no more. */
 	close(SOFT - 1);
 	close(SOFT - 2);
+	MUST(thole_recv(pair.b, pair.b_to_a, &number, sizeof(number), 0, 0, 0, NULL, &request) == 0);
 	MUST(send_number(pair.a, pair.a_to_b) == 0);
 	for (int i = 0; i < PAIR_TURNS_MAX; i++) {
 		struct thole_peer_info info;
 
 		pair_progress(&pair, 1);
 		MUST(thole_peer_info(pair.a, pair.a_to_b, &info) == 0);
-		if (strcmp(info.state, "gone") == 0)
+		told |= strcmp(info.state, "gone") == 0;
+		ended |= !ended && thole_test(pair.b, request, &done) == 1;
+		if (told && ended) {
+			MUST(done.status == THOLE_ERR_PEER);
 			return;
+		}
 	}
-	MUST(false && "it is told that it is not connected");
+	MUST(told && "it is told that it is not connected");
+	MUST(ended && "who waits for it is told");
 }
 
 static void peers__no_more_than_the_hard_limit(void **state)

@@ -307,20 +307,17 @@ static void access_all(void)
 	}
 }
 
-/* A receive whose send was not begun is given up, and so is one from a process that could not be let in, of which only
- * that learns. */
+/* A receive whose send was not begun, or failed, is given up. */
 static bool talk_is_over(void)
 {
 	bool over = true;
-	struct thole_peer_info info;
-	bool gone = thole_peer_info(talk.pair.a, talk.pair.a_to_b, &info) == 0 && strcmp(info.state, "gone") == 0;
 
 	for (unsigned i = 0; i < talk.count; i++) {
 		struct said *said = &talk.said[i];
 
 		said_test(talk.pair.a, &said->send, &said->send_status);
 		said_test(talk.pair.b, &said->receive, &said->receive_status);
-		if (said->receive && !said->send && (said->send_status || gone))
+		if (said->receive && !said->send && said->send_status)
 			(void)thole_cancel(talk.pair.b, said->receive);
 		over &= !said->send && !said->receive;
 	}

@@ -218,12 +218,40 @@ void connect_close(struct transport_owner *owner)
 	}
 }
 
+/* Whose greeting is there. It stays, and so does its descriptor. NULL: nobody's whom this transport reaches. */
+static struct transport_peer *greeting_look(struct transport_owner *owner, int fd)
+{
+	struct greeting greeting;
+	struct transport_peer *peer;
+
+	if (recv(fd, &greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) != sizeof(greeting) ||
+	    greeting.magic != GREETING_MAGIC || greeting.version != SEGMENT_VERSION ||
+	    greeting.to != owner->parts.endpoint || owner->up->peer(owner, &greeting.from, &peer) != 0)
+		return NULL;
+	return peer->transport == &shm_transport ? peer : NULL;
+}
+
+/* A greeting that cannot be taken: its sender has sent messages with it that nobody will see, and learns no more than
+ * the end of the connection. Who waits for them here is not to wait for ever either. */
+static void greeting_lost(struct transport_peer *peer, pid_t pid)
+{
+	struct shm_peer *link = peer ? shm_peer_get(peer) : NULL;
+
+	if (!peer || peer->gone)
+		return;
+	if (!link)
+		peer->owner->up->lost(peer, THOLE_ERR_PEER); /* there is nothing to be ended */
+	else if (!link->in.segment && (!link->connected || link->pid == pid))
+		connect_ending(peer);
+}
+
 /* No descriptor is left for who waits at the listener, and already believes to be connected: he learns that he is not,
  * rather than wait for ever. */
 static void connect_turn_away(struct transport_owner *owner, int reason)
 {
 	struct shm *shm = shm_of(owner);
 	char remedy[LIMITS_REMEDY_MAX];
+	pid_t pid = 0;
 	int fd;
 
 	if (shm->spare_fd >= 0)
@@ -231,6 +259,8 @@ static void connect_turn_away(struct transport_owner *owner, int reason)
 	fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0) {
 		transport_count(owner, COUNTER_REFUSED);
+		if (socket_credentials(shm, fd, &pid) == 0)
+			greeting_lost(greeting_look(owner, fd), pid);
 		discard_socket(fd);
 		errno = reason;
 		error_set(THOLE_ERR_SYSTEM, "a process that connects is turned away: %m%s",
@@ -259,7 +289,7 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 
 	for (; count < EVENT_BURST && shm->greeting_count < GREETINGS_MAX; count++) {
 		int fd = limits_descriptor(accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
-		struct watch *watch;
+		struct watch *watch = NULL;
 		pid_t pid = 0;
 
 		if (fd < 0) {
@@ -269,20 +299,25 @@ static int connect_accept(struct transport_owner *owner, uint64_t now_ns)
 				connect_refuse_all(owner);
 			break;
 		}
-		watch = malloc(sizeof(*watch));
-		if (!watch || socket_credentials(shm, fd, &pid) != 0) {
+		if (socket_credentials(shm, fd, &pid) == 0) {
+			watch = malloc(sizeof(*watch));
+			if (!watch)
+				greeting_lost(greeting_look(owner, fd), pid);
+		}
+		if (!watch) {
 			transport_count(owner, COUNTER_REFUSED);
 			refused[refused_count++] = fd;
-			free(watch);
 			continue;
 		}
 		*watch = (struct watch){.kind = WATCH_GREETING, .fd = fd, .pid = pid, .since_ns = now_ns};
 		list_push_back(&shm->greetings, &watch->node);
 		shm->greeting_count++;
-		if (watch_add(owner, watch) != 0)
+		if (watch_add(owner, watch) != 0) {
+			greeting_lost(greeting_look(owner, fd), pid);
 			greeting_end(shm, watch, true);
-		else
+		} else {
 			connect_event(owner, watch, now_ns); /* it is usually there already */
+		}
 	}
 	discard_sockets(refused, refused_count);
 	return count;
@@ -369,12 +404,20 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 	error = owner->up->peer(owner, &greeting->from, &peer);
 	if (error)
 		return error;
-	link = peer->transport == &shm_transport ? shm_peer_get(peer) : NULL;
-	if (!link || peer->gone || link->in.segment)
+	if (peer->transport != &shm_transport || peer->gone)
+		return THOLE_ERR_PROTOCOL;
+	link = shm_peer_get(peer);
+	if (!link) {
+		greeting_lost(peer, watch->pid);
+		return THOLE_ERR_MEMORY;
+	}
+	if (link->in.segment)
 		return THOLE_ERR_PROTOCOL;
 	if (link->connected && link->pid != watch->pid) /* the kernel knows who listens at this address */
 		return THOLE_ERR_PROTOCOL;
 	error = segment_accept(&link->in, fd);
+	if (error == THOLE_ERR_MEMORY)
+		greeting_lost(peer, watch->pid);
 	if (error)
 		return error;
 	link->in.peer = peer;
@@ -387,6 +430,7 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 	if (error) {
 		link->watch_in.fd = -1;
 		segment_release_in(&link->in);
+		greeting_lost(peer, watch->pid);
 		return error;
 	}
 	link->pid = watch->pid;
@@ -405,16 +449,12 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
  * greeting stays where it is until then, or until it has waited for too long. */
 static bool greeting_is_early(struct transport_owner *owner, const struct watch *watch)
 {
+	struct transport_peer *peer = NULL;
 	const struct shm_peer *link;
-	struct greeting greeting;
-	struct transport_peer *peer;
 
-	if (owner->parts.network[0] != ADDRESS_MXOE ||
-	    recv(watch->fd, &greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) != sizeof(greeting) ||
-	    greeting.magic != GREETING_MAGIC || owner->up->peer(owner, &greeting.from, &peer) != 0 ||
-	    peer->transport != &shm_transport)
-		return false;
-	link = shm_link(peer);
+	if (owner->parts.network[0] == ADDRESS_MXOE)
+		peer = greeting_look(owner, watch->fd);
+	link = peer ? shm_link(peer) : NULL;
 	return link && (link->in.segment || (link->connected && link->pid != watch->pid));
 }
 
