@@ -1195,7 +1195,8 @@ FAULTS = [
     Fault(
         "a peer whose process answers is given up all the same",
         SILENCE,
-        "\tif (verdict == LINK_ALIVE)\n\t\tconnection->silence.total_ns = 0;\n\telse if",
+        "\tif (verdict == LINK_ALIVE && !handshake_is_foreign(connection))\n"
+        "\t\tconnection->silence.total_ns = 0;\n\telse if",
         "\tif",
     ),
     Fault(
@@ -4419,6 +4420,18 @@ FAULTS = [
         SHARED,
         " || (search->write && !extent->write)",
         "",
+    ),
+    Fault(
+        "a peer of another version is waited for for ever",
+        SILENCE,
+        " && !handshake_is_foreign(connection))",
+        ")",
+    ),
+    Fault(
+        "a peer of another version is not told of it",
+        HANDSHAKE,
+        "type != PACKET_CONNECT || length < engine->codec->nack",
+        "type == PACKET_CONNECT || length < engine->codec->nack",
     ),
     Fault(
         "who waits for a peer that was turned away is not told",

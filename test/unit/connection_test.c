@@ -628,6 +628,46 @@ static void silent__by_what_its_host_says(void **state)
 	}
 }
 
+/* Its frames are of another version, so that none of them is understood, and it lives: it is not waited for for ever.
+ * It is told the same, so that neither side has to begin. */
+static void silent__of_another_version(void **state)
+{
+	struct link_calls calls = sink_calls[UDP];
+
+	(void)state;
+	calls.liveness = sink_liveness;
+	calls.liveness_end = sink_liveness_end;
+	verdict = LINK_ALIVE;
+	for (unsigned type = 0; type <= PACKET_NACK; type += PACKET_NACK) {
+		struct host *host = host_open(0);
+		uint64_t eighth = host->endpoint->base.options.peer_timeout / 8;
+		struct path from = host_path(UDP, 2);
+		uint8_t frame[ENGINE_FRAME_MIN] = {(uint8_t)(type ? type : PACKET_CONNECT), 77};
+		struct thole_request *request;
+		struct thole_address address;
+		struct address_parts parts;
+		uint32_t peer;
+
+		host->sinks[UDP].link.calls = &calls;
+		host_parts(2, &parts);
+		address_format(&parts, &address);
+		assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
+		assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, &request), 0);
+		for (int i = 0; i < 100; i++)
+			host_run(host, eighth);
+		assert_false(endpoint_peer(host->endpoint, peer)->base.gone);
+		assert_int_equal(host_count(host, COUNTER_NACKS_SENT), 0);
+		for (int i = 0; i < TIMES; i++)
+			engine_frame(host->engine, &host->sinks[UDP].link, &from, frame, sizeof(frame));
+		assert_int_equal(host_count(host, COUNTER_NACKS_SENT), !type);
+		for (int i = 0; i < 100 && !endpoint_peer(host->endpoint, peer)->base.gone; i++)
+			host_run(host, eighth);
+		assert_true(endpoint_peer(host->endpoint, peer)->base.gone);
+		assert_int_equal(endpoint_peer(host->endpoint, peer)->base.gone_status, THOLE_ERR_UNSUPPORTED);
+		host_close(host);
+	}
+}
+
 /* Who is heard of again is asked after no more: each question has descriptors. */
 static void silent__then_heard(void **state)
 {
@@ -743,6 +783,7 @@ int main(void)
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
 		cmocka_unit_test(silent__then_heard),
+		cmocka_unit_test(silent__of_another_version),
 		cmocka_unit_test(link__is_left_after_losses),
 		cmocka_unit_test(link__is_not_left_for_one_loss),
 	};

@@ -23,6 +23,7 @@ struct handshake {
 	bool answered;              /* an ACCEPT has come */
 	bool connected;             /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted;                /* this side asked for it */
+	bool foreign;               /* from where the peer is a frame of another version has come */
 };
 
 /* Errors: MEMORY, ADDRESS. */
@@ -39,6 +40,11 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 			       const struct packet *packet, size_t length);
 void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from,
 			      const struct packet *packet);
+/* A frame of another version, of such a type, which says no more to us. */
+void handshake_foreign(struct engine *engine, const struct link *link, const struct path *from, unsigned type,
+		       size_t length);
+/* Whether frames of another version are all that has come from a peer that this side asks for. */
+bool handshake_is_foreign(const struct connection *connection);
 /* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer
  * asked for. */
 bool handshake_proven(struct connection *connection);

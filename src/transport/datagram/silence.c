@@ -94,7 +94,7 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 	connection->silence.total_ns += waited_ns;
 	if (connection->silence.total_ns >= connection->engine->owner->options.peer_timeout / 2)
 		verdict = silence_ask(connection);
-	if (verdict == LINK_ALIVE)
+	if (verdict == LINK_ALIVE && !handshake_is_foreign(connection))
 		connection->silence.total_ns = 0;
 	else if (verdict == LINK_HELD || verdict == LINK_UNASKED)
 		connection->silence.total_ns -= waited_ns - waited_ns / SLOW_SILENCE;
@@ -146,6 +146,21 @@ static uint64_t silence_check_refused(struct connection *connection)
 	return UINT64_MAX;
 }
 
+static void silence_lost(struct connection *connection)
+{
+	const struct transport_peer *peer = connection->peer;
+
+	if (!handshake_is_foreign(connection)) {
+		connection_lost(connection, THOLE_ERR_PEER);
+		return;
+	}
+	error_set(THOLE_ERR_UNSUPPORTED,
+		  "%s has another version of Thole, whose frames are others: all hosts of a job need the same Thole",
+		  peer->address.text);
+	transport_trouble(peer->owner);
+	connection_lost(connection, THOLE_ERR_UNSUPPORTED);
+}
+
 /* Time counts as silence only while we polled, and only while something was pending. */
 uint64_t silence_check(struct connection *connection)
 {
@@ -186,7 +201,7 @@ uint64_t silence_check(struct connection *connection)
 	if (connection->silence.total_ns >= patience_ns) {
 		engine_count(engine, COUNTER_PEERS_SILENT);
 		connection->peer->silent = true;
-		connection_lost(connection, THOLE_ERR_PEER);
+		silence_lost(connection);
 		return UINT64_MAX;
 	}
 	if (connection->silence.asking && turn_ns > LIVENESS_NS)

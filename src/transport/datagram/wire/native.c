@@ -278,6 +278,13 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 	return rc;
 }
 
+/* Type and version are where they are in all versions. */
+static bool native_foreign(const uint8_t *frame, size_t length)
+{
+	return length >= HEAD_LENGTH && frame[HEAD_VERSION_AT] != NATIVE_VERSION && frame[HEAD_VERSION_AT] != 0 &&
+	       frame[HEAD_TYPE_AT] >= PACKET_CONNECT && frame[HEAD_TYPE_AT] <= PACKET_CLOSE;
+}
+
 /* ---- Frames that follow each other --------------------------------------------------------------- */
 
 _Static_assert((int)RECORD_PIECE_LENGTH == (int)DATA_LENGTH, "heads of both have one length");
@@ -424,6 +431,7 @@ const struct codec codec_native = {
 	.nack = NACK_LENGTH,
 	.encode = native_encode,
 	.decode = native_decode,
+	.foreign = native_foreign,
 	.decode_next = native_decode_next,
 	.run = native_run,
 	.encode_next = native_encode_next,
