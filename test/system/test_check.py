@@ -287,6 +287,49 @@ def test_check__a_signal_reaches_the_launcher(mpis: dict[str, InstalledMpi], tho
             assert wait_until(lambda path=Path(f"/proc/{pid}"): not path.exists(), WAIT_S), "a rank was left behind"
 
 
+# A launcher that tells of two signals, and ends at the third with how often the first has come.
+COUNTED = """import signal
+asked = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP}
+signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+print('up', flush=True)
+count = 0
+while (number := signal.sigwait(asked)) != signal.SIGUSR2:
+    count += number == signal.SIGUSR1
+    print(signal.Signals(number).name, flush=True)
+raise SystemExit(count)
+"""
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_check__a_signal_comes_to_the_launcher_once(thole: Tool, tmp_path: Path, *, group: bool) -> None:
+    """As a shell's `kill %1` and `timeout` send it, to the launcher, too; or to `thole run` alone."""
+    (tmp_path / "counted").write_text(COUNTED)
+    launcher = f"exec {sys.executable} {tmp_path / 'counted'}"
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\n{launcher}')
+    line = [*thole.command, "run", "--check", str(hydra), "-n", "1", "true"]
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "up\n"
+        for _ in range(2):
+            os.kill(process.pid, signal.SIGSTOP)  # or the two could be one to the launcher
+            (os.killpg if group else os.kill)(process.pid, signal.SIGUSR1)
+            seen = process.stdout.readline() if group else ""
+            os.kill(process.pid, signal.SIGCONT)
+            assert (seen or process.stdout.readline()) == "SIGUSR1\n"
+            while signals_pending(process.pid):
+                time.sleep(0.001)
+            os.kill(process.pid, signal.SIGHUP)  # when this has come, the other was dealt with
+            assert process.stdout.readline() == "SIGHUP\n"
+        os.kill(process.pid, signal.SIGUSR2)
+        assert process.wait(timeout=WAIT_S) == 2
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path) -> None:
     """As whoever kills `thole run` otherwise kills the launcher, which it has become."""
     hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\necho $$\nexec sleep 1000')

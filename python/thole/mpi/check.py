@@ -29,6 +29,7 @@ from thole.base.text import size_text
 from thole.base.trouble import Trouble, not_run
 from thole.mpi import launch
 from thole.mpi.launchers import Launch
+from thole.mpi.witness import Witness
 
 EXPECTED = {"FI_PROVIDER": "=thole"}  # whose value must be this; of others it is enough that they are there
 EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
@@ -267,8 +268,8 @@ def say(sentence: str) -> None:
     _write(f"thole: {sentence}\n".encode(errors="backslashreplace"))
 
 
-def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
-    """Until the launcher has ended; signals that are meant for it are handed on. A refused rank ends it."""
+def _wait(process: subprocess.Popen[bytes], sieve: Filter, witness: Witness) -> int:
+    """Until the launcher has ended; signals that it has not got by itself are handed on. A refused rank ends it."""
     refused = 0.0
     while process.poll() is None:
         if not refused and any(rank.state == "refused" for rank in list(sieve.ranks)):
@@ -278,7 +279,9 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter) -> int:
         elif refused and time.monotonic() > refused + REFUSED_S:
             process.terminate()
         info = signal.sigtimedwait((*HANDED_ON, signal.SIGCHLD), REFUSED_S)
-        if info is not None and info.si_signo != signal.SIGCHLD and info.si_code != FROM_KERNEL:
+        if info is None or info.si_signo == signal.SIGCHLD or info.si_code == FROM_KERNEL:
+            continue
+        if not witness.has_seen(info.si_signo):
             process.send_signal(info.si_signo)
     return process.returncode
 
@@ -311,7 +314,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
     words = wrap(way, command, names, ucx, sieve.token)
-    with _signals_held() as mask:
+    with _signals_held() as mask, contextlib.closing(Witness()) as witness:
         begun = _beginner(mask)
         try:
             process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
@@ -325,7 +328,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
             process.terminate()
             process.wait()
             raise not_run("a thread of --check", OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "") from None
-        status = _wait(process, sieve)
+        status = _wait(process, sieve, witness)
         reader.join(LAST_WORDS_S)
     verdict = judge(list(sieve.ranks), status)
     for line in verdict.lines + verdict.failures:
