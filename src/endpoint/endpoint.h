@@ -19,6 +19,7 @@ struct endpoint {
 	uint32_t idle;               /* progress calls in a row that found nothing */
 	uint32_t calls;              /* that found something, */
 	uint32_t idle_calls;         /* and that did not */
+	bool used;                   /* something has come by it: it is one of thole_endpoints_used */
 	uint32_t plain;              /* calls of a program's that only count what they do not find (endpoint_plain) */
 	uint32_t armed_at;           /* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep */
 	uint64_t armed_starts;       /* endpoint_starts then */
@@ -43,8 +44,9 @@ struct endpoint {
 	struct report *report;
 };
 
-/* Open ones of this process, as far as this copy of the library knows. */
-extern uint32_t endpoints_open;
+/* Used ones of this process. MPIs load front ends that each have a copy of this library, as Open MPI UCX's for messages
+ * and libfabric's for windows; those whose exports.map names this symbol have one count, the others one each. */
+extern uint32_t thole_endpoints_used THOLE_API;
 
 static inline struct endpoint *endpoint_of(const struct thole_endpoint *core)
 {

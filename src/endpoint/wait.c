@@ -121,6 +121,15 @@ static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
 	return true;
 }
 
+/* Counted once something has come by it: some MPIs open one for windows in each process, and most programs have none. */
+static void endpoint_is_used(struct endpoint *whole)
+{
+	if (whole->used || whole->calls == 0)
+		return;
+	whole->used = true;
+	add_relaxed(&thole_endpoints_used, 1);
+}
+
 /* A poll has found nothing. sleeps: and its caller sleeps in it, in place of yielding. */
 static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 {
@@ -139,8 +148,10 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 	cadence_read(&whole->cadence, now_ns, whole->calls);
 	if (endpoint->base.resting && cadence_looks(&whole->cadence, now_ns))
 		endpoint->base.polled |= endpoint->base.resting;
+	endpoint_is_used(whole);
 	/* Who has several polls each of them, and sleeps for none of the others. */
-	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)
+	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO &&
+	    load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used)
 		contention_yielded(&whole->contention, now_ns, cadence_waited(&whole->cadence), whole->calls);
 	if (contention_absent(&whole->contention, now_ns))
 		endpoint_was_absent(endpoint, now_ns);

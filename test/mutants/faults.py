@@ -1551,19 +1551,25 @@ FAULTS = [
     Fault(
         "who is to yield always sleeps",
         WAIT,
-        "if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && load_relaxed(&endpoints_open) == 1)",
-        "if (yields && load_relaxed(&endpoints_open) == 1)",
+        "if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO &&",
+        "if (yields &&",
     ),
     Fault(
         "who waits for long at one of its endpoints sleeps for the others",
         WAIT,
-        " && load_relaxed(&endpoints_open) == 1)",
+        " &&\n\t    load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used)",
         ")",
     ),
     Fault(
-        "an endpoint that is closed counts as open",
+        "an endpoint by which nothing comes counts as used",
+        WAIT,
+        "\tif (whole->used || whole->calls == 0)\n",
+        "\tif (whole->used)\n",
+    ),
+    Fault(
+        "an endpoint that is closed counts as used",
         "src/endpoint/endpoint.c",
-        "\t\tadd_relaxed(&endpoints_open, -1u);\n",
+        "\t\tadd_relaxed(&thole_endpoints_used, -(uint32_t)endpoint_of(endpoint)->used);\n",
         "",
     ),
     Fault(

@@ -6,6 +6,7 @@ What programs rely on call by call is in ucx_semantics.c.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shutil
 import subprocess
@@ -374,3 +375,14 @@ def test_every_name__that_open_mpi_needs_is_there(mpi: InstalledMpi, library: Pa
 def names(path: Path, which: str) -> set[str]:
     done = subprocess.run(["nm", "-D", which, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return set(NEEDS.findall(done.stdout))
+
+
+def test_ucx__endpoints_of_both_interfaces_know_of_each_other(build: Path) -> None:
+    """Each has a copy of the library. Who waits at one of several does not sleep for long: another may be needed."""
+    library = build / "ucx/libucp.so.0"
+    if not library.exists():
+        pytest.skip("it was built without UCX's header")
+    ucx, fabric = ctypes.CDLL(str(library)), ctypes.CDLL(str(build / "provider/libthole-fi.so"))
+    counts = [ctypes.c_uint32.in_dll(each, "thole_endpoints_used") for each in (ucx, fabric)]
+    counts[0].value = 5
+    assert counts[1].value == 5

@@ -484,8 +484,9 @@ static void endpoint__sleeps_until_found(const char *yield, bool shared, uint32_
 
 	computed_ns = 1000;
 	pair_open(&pair, options);
-	assert_int_equal(endpoints_open, 2);
-	endpoints_open = endpoints;
+	assert_int_equal(thole_endpoints_used, endpoint_of(pair.a)->used + endpoint_of(pair.b)->used);
+	endpoint_of(pair.a)->used = endpoint_of(pair.b)->used = true; /* as far as they are concerned it stays so */
+	thole_endpoints_used = endpoints;
 	pair.a->base.oversubscribed = shared;
 	receive = waiting_begin(&pair);
 	clock_ns = clock_now_ns();
@@ -504,9 +505,9 @@ static void endpoint__sleeps_until_found(const char *yield, bool shared, uint32_
 	}
 	computed_ns = 100000; /* it waits no more, but looks now and then */
 	assert_in_range(looks_until_sleep(pair.a, enough), enough, 2 * enough);
-	endpoints_open = 2;
+	thole_endpoints_used = 2;
 	waiting_end(&pair, receive);
-	assert_int_equal(endpoints_open, 0);
+	assert_int_equal(thole_endpoints_used, 0);
 }
 
 static void endpoint__sleeps_while_peers_take_long(void **state)
@@ -531,6 +532,34 @@ static void endpoint__yields_for_good(void **state)
 {
 	(void)state;
 	endpoint__sleeps_until_found("yield=always", true, 1, false);
+}
+
+/* One by which nothing comes does not keep another one awake. */
+static void endpoint__is_used_by_what_comes(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_endpoint *third;
+	struct thole_completion done;
+	struct thole_request *receive;
+	struct pair pair;
+	char in, out = 1;
+
+	(void)state;
+	third = pair_endpoint(NULL, NULL, options);
+	pair_open(&pair, options);
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, &in, 1, 0, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, &out, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, receive, &done), 0);
+	for (int i = 0; i < 1000; i++) {
+		thole_progress(pair.a);
+		thole_progress(third);
+	}
+	assert_true(endpoint_of(pair.a)->used);
+	assert_false(endpoint_of(third)->used);
+	assert_int_equal(thole_endpoints_used, 1 + endpoint_of(pair.b)->used);
+	thole_endpoint_close(third);
+	pair_close(&pair);
+	assert_int_equal(thole_endpoints_used, 0);
 }
 
 static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
@@ -777,6 +806,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
+		cmocka_unit_test(endpoint__is_used_by_what_comes),
 		cmocka_unit_test(endpoint__has_its_core),
 		cmocka_unit_test(endpoint__yields_for_good),
 		cmocka_unit_test(awake__processes),
