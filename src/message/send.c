@@ -11,7 +11,7 @@
 #include "message/internal.h"
 #include "message/message.h"
 
-enum { SEND_SHORT_MAX = 8192 }; /* what may go as one piece, if the transport agrees */
+enum { SEND_SHORT_MAX = 12 * 1024 }; /* what may go as one piece, if the transport agrees */
 
 /* What a send is asked for, but its data. */
 struct sending {

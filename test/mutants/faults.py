@@ -2299,7 +2299,7 @@ FAULTS = [
     Fault(
         "where messages cross nobody follows who learns",
         CHOOSE,
-        "\tif (copy_allowed(peer))\n\t\tchoose_tell(peer);\n",
+        "\tchoose_follow(peer, pace);\n",
         "",
     ),
     Fault(
@@ -2603,6 +2603,19 @@ FAULTS = [
         "if (!start_ns && pace != PACE_DIALOGUE && cost_is_due(",
         "if (0 && cost_is_due(",
     ),
+    Fault("every message of a dialogue is judged", CHOOSE, "\tcosts->plain = plain;\n", "\tcosts->plain = 0;\n"),
+    Fault(
+        "messages that say nothing are not before a trial",
+        CHOOSE,
+        "\tcosts->waited += plain;\n",
+        "",
+    ),
+    Fault(
+        "who follows is not told of another wish",
+        CHOOSE,
+        "link->led_wants[pace] == wants && link->led_learnt == learnt",
+        "link->led_learnt == learnt",
+    ),
     Fault("a message of one record does not count for choosing", CHOOSE, "if (sample->left > 0)", "if (length == 0)"),
     Fault(
         "a stream has the pieces of a dialogue",
@@ -2621,6 +2634,12 @@ FAULTS = [
         SHM,
         "sent >= piece && piece < PIECE_MOST;",
         "sent >= piece && piece < PIECE_FIRST;",
+    ),
+    Fault(
+        "12 KiB are two pieces",
+        SHM,
+        "if (sent + left <= PIECE_WHOLE)",
+        "if (false)",
     ),
     Fault(
         "of two pieces the first one is longer",

@@ -297,6 +297,33 @@ static void learn__trials_are_a_small_part(void **state)
 	pair_close(&pair);
 }
 
+/* Once a dialogue's way is known most of its messages cost nothing but a look. */
+static void learn__of_few_in_a_dialogue(void **state)
+{
+	struct record record = {.kind = RECORD_EAGER, .length = RECORD_EXTERNAL};
+	struct transport_peer *peer;
+	unsigned judged = 0, copies = 0;
+	struct pair pair;
+
+	(void)state;
+	connect_both(&pair, NULL);
+	peer = &pair.b->peers[pair.b_to_a]->base;
+	messages(&pair, 4000, PACE_DIALOGUE, 1000, 5000);
+	for (unsigned i = 0; i < 1600; i++) {
+		if (offered(&pair, PACE_DIALOGUE)) {
+			copies++;
+			message(&pair, PACE_DIALOGUE, 1000, 5000);
+			continue;
+		}
+		choose_eager_begin(peer, &record, LENGTH, false);
+		judged += shm_link(peer)->sample.length > 0;
+		now_ns += 1000;
+		choose_eager_piece(peer, 0);
+	}
+	assert_in_range(judged, (1600 - copies) / 16, (1600 - copies) / 12);
+	pair_close(&pair);
+}
+
 /* In a stream a message is one record up to 32 KiB, and counts for choosing all the same. */
 static void learn__of_single_records(void **state)
 {
@@ -747,6 +774,7 @@ int main(void)
 		cmocka_unit_test(learn__few_messages_are_timed),
 		cmocka_unit_test(learn__trials_are_a_small_part),
 		cmocka_unit_test(learn__of_single_records),
+		cmocka_unit_test(learn__of_few_in_a_dialogue),
 		cmocka_unit_test(learn__not_of_late_or_foreign_ones),
 		cmocka_unit_test(learn__late_polls_end),
 		cmocka_unit_test(learn__for_both_where_messages_cross),

@@ -122,6 +122,25 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 		cost->samples++;
 }
 
+/* Most messages of a dialogue that come by the ring, which is the faster way, are neither timed nor before a trial of
+ * the other one. They are counted now, and nothing is asked of them. */
+static void cost_rest(struct costs *costs, enum pace pace, uint32_t class)
+{
+	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
+	uint32_t tries = cost_tries(pace, class), plain = TIMED - 1 - costs->row % TIMED;
+	uint64_t left;
+
+	if (ring->samples < tries || copy->samples < tries || costs->trial > 0 || copy->mean_ns < ring->mean_ns)
+		return;
+	left = cost_interval(costs, row_length(pace, class), ring->mean_ns, copy->mean_ns) - costs->waited;
+	if (plain >= left)
+		plain = left > 0 ? (uint32_t)left - 1 : 0;
+	costs->plain = plain;
+	costs->row += plain;
+	costs->choices += plain;
+	costs->waited += plain;
+}
+
 /* ---- Telling senders ------------------------------------------------------------------------------- */
 
 /* Of messages that cross both have to take the same way: who copies a message out of the other's memory while that
@@ -219,15 +238,29 @@ static void choose_told_next(struct transport_owner *owner, enum pace pace, enum
 	choose_tell_all(owner);
 }
 
-/* Whether such messages are learnt from. If not by this side, what it wants is what the peer wants now. */
+/* What a peer that leads wants now is what this side wants. */
+static void choose_follow(struct transport_peer *peer, enum pace pace)
+{
+	struct shm_peer *link = shm_link(peer);
+	const struct segment *segment = link->out.segment;
+	uint32_t wants = segment ? load_relaxed(&segment->rendezvous_classes[pace]) : 0;
+	uint32_t learnt = segment ? load_relaxed(&segment->learnt_classes) : 0;
+
+	if ((link->led_wants[pace] == wants && link->led_learnt == learnt) || !copy_allowed(peer))
+		return;
+	link->led_wants[pace] = wants;
+	link->led_learnt = learnt;
+	choose_tell(peer);
+}
+
+/* Whether such messages are learnt from, by this side. */
 static bool choose_learns(struct transport_peer *peer, enum pace pace, uint64_t length)
 {
 	if (peer->owner->options.bulk != OPTION_BULK_AUTO || transport_is_own(peer))
 		return false;
 	if (!(choose_led(peer, pace) & class_bit(length_class(length))))
 		return true;
-	if (copy_allowed(peer))
-		choose_tell(peer);
+	choose_follow(peer, pace);
 	return false;
 }
 
@@ -301,6 +334,7 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 	struct costs *costs = choose_costs(peer, pace, length, direct);
 	uint64_t took_ns = start_ns ? choose_took(shm_of(owner), pace, way, length, start_ns) : 0;
 
+	costs->plain = 0;
 	costs->row = way == costs->last ? costs->row + 1 : 1;
 	costs->run = costs->row == 1 ? 0 : costs->run;
 	costs->last = way;
@@ -316,6 +350,8 @@ static void choose_learn(struct transport_peer *peer, enum pace pace, enum cost_
 		cost_learn(costs, pace, class, way, took_ns);
 	if (class >= EAGER_CLASS_MIN && (length <= owner->options.eager_max || pace_crosses(pace)))
 		choose_told_next(owner, pace, way, class);
+	if (class >= EAGER_CLASS_MIN && length <= owner->options.eager_max && pace == PACE_DIALOGUE && way == COST_RING)
+		cost_rest(costs, pace, class);
 }
 
 /* ---- Fetches ---------------------------------------------------------------------------------------- */
@@ -372,11 +408,17 @@ void choose_eager_begin(struct transport_peer *peer, const struct record *record
 	struct eager_sample *sample = &shm_link(peer)->sample;
 	enum pace pace = pace_of(record->flags);
 	uint64_t whole = record->flags & RECORD_MORE ? record->arg[0] : length;
+	struct costs *costs;
 
-	*sample = (struct eager_sample){.length = 0};
+	sample->length = 0;
 	if (!choose_learns(peer, pace, whole) || whole < length || whole > peer->owner->options.eager_max ||
 	    length_class(whole) < EAGER_CLASS_MIN || !copy_allowed(peer))
 		return;
+	costs = choose_costs(peer, pace, whole, false);
+	if (costs->plain > 0) {
+		costs->plain--;
+		return;
+	}
 	if (late && pace == PACE_DIALOGUE) { /* nothing to learn, but a trial must not wait for ever */
 		choose_told_next(peer->owner, pace, COST_RING, length_class(whole));
 		return;

@@ -197,6 +197,8 @@ static inline uint32_t piece_alone(uint64_t sent, uint64_t left)
 {
 	uint32_t piece = PIECE_FIRST;
 
+	if (sent + left <= PIECE_WHOLE)
+		return PIECE_WHOLE;
 	if (sent + left <= 2 * PIECE_OVERLAP)
 		return PIECE_OVERLAP;
 	for (; sent >= piece && piece < PIECE_MOST; piece += PIECE_MORE)

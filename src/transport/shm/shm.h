@@ -41,9 +41,11 @@ enum {
 	EARLY_MAX = 512,          /* payloads of a dialogue whose lines are asked for before their receive is known */
 	/* times that small payloads found no place, after which the large area is theirs too */
 	SMALL_STALLS = 64,
-	/* Pieces of an eager message in a dialogue. The first one is small enough for the receiver to begin soon. It
-	 * has more to do for each than the sender and falls behind, so it waits for none that is that much longer than
-	 * the one before; and fewer cost less. */
+	/* Up to this an eager message in a dialogue is one piece: a second costs more than the copies would overlap. */
+	PIECE_WHOLE = 12 * 1024,
+	/* Pieces of a longer one. The first one is small enough for the receiver to begin soon. It has more to do for
+	 * each than the sender and falls behind, so it waits for none that is that much longer than the one before; and
+	 * fewer cost less. */
 	PIECE_OVERLAP = 8 * 1024, /* of two, which have to be alike, */
 	PIECE_FIRST = 12 * 1024,  /* and of more; */
 	PIECE_MORE = 4 * 1024,    /* each one after it is so much longer, */
@@ -309,6 +311,7 @@ struct shm_peer {
 	uint32_t pulling;         /* pulls that the peer was asked for */
 	uint64_t lease, lease_end; /* while out.bulk_lent: to which fetch, and the offset at which it is over */
 	struct eager_sample sample;
+	uint32_t led_wants[PACES], led_learnt; /* of who leads: what it wanted when it was last told what we want */
 	bool streaming;           /* nothing was received since the last message to it, or it is as if: pace_streams */
 	bool turns_long;          /* TURN_LONG or more messages to it were in a row the last time, */
 	bool turns_several;       /* or more than one */
@@ -359,6 +362,7 @@ struct costs {
 	struct cost ways[COST_WAYS];
 	uint32_t choices;
 	uint32_t waited;     /* of them since the last trial */
+	uint32_t plain;      /* so many of the next that come by the ring say nothing, and are in all numbers already */
 	uint32_t row;        /* messages that came by one way one after the other, up to the last, */
 	enum cost_way last;  /* by this one */
 	uint32_t run;        /* where they cross, so many of them took */
