@@ -121,7 +121,7 @@ static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
 	return true;
 }
 
-/* Counted once something has come by it: some MPIs open one for windows in each process, and most programs have none. */
+/* Counted once something has come by it: Open MPI opens one for windows in each process, and few programs have any. */
 static void endpoint_is_used(struct endpoint *whole)
 {
 	if (whole->used || whole->calls == 0)
