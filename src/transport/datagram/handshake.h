@@ -20,10 +20,10 @@ struct handshake {
 	uint64_t closing_ns;        /* until when frames before the peer's CLOSE are waited for; 0: there was none */
 	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
 	uint8_t attempt;            /* CONNECTs sent, saturating */
-	bool answered;              /* an ACCEPT has come */
-	bool connected;             /* the layers above were told that the peer is there, or (mxoe) has taken our key */
-	bool wanted;                /* this side asked for it */
-	bool foreign;               /* from where the peer is a frame of another version has come */
+	bool answered : 1;          /* an ACCEPT has come */
+	bool connected : 1;         /* the layers above were told that the peer is there, or (mxoe) has taken our key */
+	bool wanted : 1;            /* this side asked for it */
+	bool foreign : 1;           /* from where the peer is a frame of another version has come */
 };
 
 /* Errors: MEMORY, ADDRESS. */
