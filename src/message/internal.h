@@ -57,6 +57,9 @@ static inline void message_window_end(const struct thole_request *request)
 
 /* Have a send's record be an RTS: its data stays where it is. */
 void message_rts(struct thole_request *request);
+/* A message's record, and what is left of its payload, until there is no room. */
+int message_emit_pieces(struct peer *peer, struct record *record, const struct vector *vector, uint64_t payload,
+			uint64_t *offset_p, bool *head_sent_p);
 
 /* Whether `length` bytes may be sent without asking now. */
 static inline bool message_is_eager(struct peer *peer, uint64_t length)

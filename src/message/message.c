@@ -282,41 +282,45 @@ void message_rts(struct thole_request *request)
 	window_store(&window, &request->record);
 }
 
-int message_emit(struct thole_request *request)
+int message_emit_pieces(struct peer *peer, struct record *record, const struct vector *vector, uint64_t payload,
+			uint64_t *offset_p, bool *head_sent_p)
 {
 	static const struct record piece = {.kind = RECORD_PIECE};
-	const struct transport *transport = request->peer->base.transport;
+	const struct transport *transport = peer->base.transport;
 
+	while (!*head_sent_p || *offset_p < payload) {
+		uint64_t left = payload - *offset_p;
+		uint32_t piece_max = transport->piece_max(&peer->base, left);
+		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
+		int error;
+
+		if (!*head_sent_p && length < payload)
+			record->flags |= RECORD_MORE;
+		error = transport->push(&peer->base, *head_sent_p ? &piece : record, vector, *offset_p, length);
+		if (error)
+			return error;
+		*head_sent_p = true;
+		*offset_p += length;
+		if (*offset_p < payload)
+			message_transmit(peer); /* it is on its way while the next one is made */
+	}
+	return 0;
+}
+
+int message_emit(struct thole_request *request)
+{
 	/* The receiver may have asked for an RTS while this one waited, or just now: it writes that at any time. But
 	 * what is THOLE_INJECT, and was not copied since it was to leave in this call, does not stay behind. */
 	if (!request->head_sent && request->record.kind == RECORD_EAGER && request->payload > RECORD_INLINE_MAX &&
 	    (request->owned_data || !(request->flags & THOLE_INJECT)) &&
 	    !message_is_eager(request->peer, request->payload))
 		message_rts(request);
-	while (!request->head_sent || request->offset < request->payload) {
-		uint64_t left = request->payload - request->offset;
-		uint32_t piece_max = transport->piece_max(&request->peer->base, left);
-		uint32_t length = left < piece_max ? (uint32_t)left : piece_max;
-		int error;
-
-		if (!request->head_sent && length < request->payload) {
-			/* only of one piece it is seen when all is here */
-			if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {
-				message_rts(request);
-				continue;
-			}
-			request->record.flags |= RECORD_MORE;
-		}
-		error = transport->push(&request->peer->base, request->head_sent ? &piece : &request->record,
-					&request->vector, request->offset, length);
-		if (error)
-			return error;
-		request->head_sent = true;
-		request->offset += length;
-		if (request->offset < request->payload)
-			message_transmit(request->peer); /* it is on its way while the next one is made */
-	}
-	return 0;
+	/* Only of one piece it is seen when all is here. */
+	if (!request->head_sent && (request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC) &&
+	    request->payload > request->peer->base.transport->piece_max(&request->peer->base, request->payload))
+		message_rts(request);
+	return message_emit_pieces(request->peer, &request->record, &request->vector, request->payload,
+				   &request->offset, &request->head_sent);
 }
 
 void message_emitted(struct thole_request *request)

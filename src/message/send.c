@@ -100,7 +100,26 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 	return message_start(request, request_p);
 }
 
-/* One piece as a record with its data. */
+/* All pieces of a message that is sure to find room: no request is made that would end in this call. */
+static int send_pieces(struct peer *peer, struct record *record, const struct vector *vector)
+{
+	const struct transport *transport = peer->base.transport;
+	bool head_sent = false;
+	uint64_t offset = 0;
+	int error;
+
+	if (!transport->fits || !transport->fits(&peer->base, vector->length))
+		return THOLE_ERR_AGAIN;
+	record->arg[0] = vector->length;
+	error = message_emit_pieces(peer, record, vector, vector->length, &offset, &head_sent);
+	if (error && head_sent) { /* its front is out, and nothing else may follow it */
+		peer_lost(peer, error);
+		error = 0;
+	}
+	return error;
+}
+
+/* One piece as a record with its data, or several. */
 __attribute__((noinline)) static int send_record(struct peer *peer, uint8_t flags, uint64_t tag, uint64_t imm,
 						 const void *buffer, size_t length)
 {
@@ -112,9 +131,10 @@ __attribute__((noinline)) static int send_record(struct peer *peer, uint8_t flag
 		bytes_copy_few(record.payload, buffer, length);
 		return peer->base.transport->push(&peer->base, &record, NULL, 0, 0);
 	}
-	if (length > SEND_SHORT_MAX || !message_is_eager(peer, length) ||
-	    length > peer->base.transport->piece_max(&peer->base, length))
+	if (!message_is_eager(peer, length))
 		return THOLE_ERR_AGAIN;
+	if (length > SEND_SHORT_MAX || length > peer->base.transport->piece_max(&peer->base, length))
+		return send_pieces(peer, &record, &(struct vector){&segment, 1, length});
 	return peer->base.transport->push(&peer->base, &record, &(struct vector){&segment, 1, length}, 0,
 					  (uint32_t)length);
 }

@@ -227,6 +227,8 @@ struct transport {
 	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
 	uint32_t (*piece_max)(struct transport_peer *peer, uint64_t left);
+	/* Whether pushes of all pieces of so long a message would succeed now. NULL: nobody knows before. */
+	bool (*fits)(struct transport_peer *peer, uint64_t length);
 	/* As push of a record RECORD_EAGER with these of its fields, and of `length` bytes at buffer, less than
 	 * short_end. NULL where that is 0. */
 	int (*push_short)(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,

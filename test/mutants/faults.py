@@ -3012,14 +3012,26 @@ FAULTS = [
     Fault(
         "what is to arrive goes in pieces, though it is seen only of one when all is here",
         MESSAGE,
-        "if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {",
-        "if (false) {",
+        "if (!request->head_sent && (request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC) &&",
+        "if (request->endpoint->base.simulated &&",
     ),
     Fault(
         "what is to arrive and is synchronous goes in pieces, of which the first is answered",
         MESSAGE,
-        "if ((request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC)) {",
-        "if (request->record.flags & RECORD_NOTIFY) {",
+        "if (!request->head_sent && (request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC) &&",
+        "if (!request->head_sent && (request->record.flags & RECORD_NOTIFY) &&",
+    ),
+    Fault(
+        "pieces that may find no room are sent in one call",
+        "src/message/send.c",
+        "if (!transport->fits || !transport->fits(&peer->base, vector->length))",
+        "if (!transport->fits)",
+    ),
+    Fault(
+        "the pieces of a dialogue are a request",
+        "src/message/send.c",
+        "if (!transport->fits || !transport->fits(&peer->base, vector->length))",
+        "if (vector->length > 0)",
     ),
     Fault(
         "of what is to arrive no copy is made, where it may be fetched and its buffer is used again",

@@ -121,6 +121,49 @@ static void push__records_and_payloads_in_order(void **state)
 	pair_close(&pair);
 }
 
+/* A message in pieces leaves within its call, without a request, where it is sure to find room: in a dialogue. */
+static void push__pieces_at_once(void **state)
+{
+	enum { LONG = 100000, MANY = 100 };
+	static const char *const options[] = {"network=off", "bulk=ring", NULL};
+	static uint8_t in[LONG];
+	void *out[MANY];
+	struct thole_completion done;
+	struct thole_request *request;
+	unsigned sent = 0;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	for (unsigned i = 0; i < MANY; i++)
+		out[i] = pair_filled(i, LONG);
+	for (unsigned i = 0; i < 20; i++) {
+		struct thole_endpoint *from = i % 2 ? pair.b : pair.a, *to = i % 2 ? pair.a : pair.b;
+		uint32_t there = i % 2 ? pair.b_to_a : pair.a_to_b, back = i % 2 ? pair.a_to_b : pair.b_to_a;
+		unsigned flags = i < 4 ? 0 : THOLE_OR_NOT; /* its area is made by then */
+
+		assert_int_equal(thole_recv(to, back, in, LONG, 3, UINT64_MAX, 0, NULL, &request), 0);
+		assert_int_equal(thole_send(from, there, out[i], LONG, 3, 0, flags | THOLE_QUIET | THOLE_INJECT, NULL,
+					    NULL),
+				 0);
+		assert_int_equal(pair_finish(&pair, to, request, &done), 0);
+		pair_check(i, in, LONG);
+	}
+	/* One that follows another is not sure to, and is refused as a whole. */
+	while (thole_send(pair.a, pair.a_to_b, out[sent], LONG, 3, 0, THOLE_OR_NOT | THOLE_QUIET, NULL, NULL) == 0)
+		assert_true(++sent < MANY);
+	assert_in_range(sent, 1, 4);
+	for (unsigned i = 0; i < sent; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in, LONG, 3, UINT64_MAX, 0, NULL, &request), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, request, &done), 0);
+		pair_check(i, in, LONG);
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		free(out[i]);
+	pair_close(&pair);
+}
+
 /* While the consumer takes nothing, no more fits than there are slots, or bytes; then all of it drains and fits
  * again. */
 static void push__full_of_slots_and_full_of_bytes(void **state)
@@ -1274,6 +1317,7 @@ int main(void)
 		cmocka_unit_test(pull__again_and_again_of_one_window),
 		cmocka_unit_test(lease__only_of_what_is_free),
 		cmocka_unit_test(push__records_and_payloads_in_order),
+		cmocka_unit_test(push__pieces_at_once),
 		cmocka_unit_test(push__full_of_slots_and_full_of_bytes),
 		cmocka_unit_test(stamp__differs_from_lap_to_lap),
 		cmocka_unit_test(poll__payload_anywhere),

@@ -233,6 +233,21 @@ static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32
 	return THOLE_ERR_AGAIN;
 }
 
+/* All of it borrows, or goes to the front of an area that is empty, whose pieces are no shorter than PIECE_OVERLAP. */
+bool ring_fits(struct transport_peer *peer, uint64_t length)
+{
+	const struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &shm_link(peer)->out;
+	const struct area *large = &ring->areas[AREA_LARGE];
+
+	if (!link->connected || link->streaming || link->crossed)
+		return false;
+	ring_take_back(ring);
+	if (ring->produced - ring->reclaimed + length / PIECE_OVERLAP + 1 > RING_SLOTS)
+		return false;
+	return link->in.run_end - link->in.run_start >= length || (large->live == 0 && large->size >= length + 64);
+}
+
 /* ---- Payloads ------------------------------------------------------------------------------------- */
 
 /* A payload into its place. In a stream that was last read by the other side some time ago; in a dialogue the place is

@@ -530,6 +530,7 @@ const struct transport shm_transport = {
 	.connect = connect_peer,
 	.push = shm_push,
 	.piece_max = shm_piece_max,
+	.fits = ring_fits,
 	.push_short = ring_push_short,
 	.short_end = SPAN_MAX + 1,
 	.connected = shm_connected,

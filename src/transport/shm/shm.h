@@ -482,6 +482,8 @@ bool ring_lease(struct shm_peer *link, uint32_t place, uint32_t size);
 /* Pieces of bulk that are pushed from now on go to what is leased, or into this side's segment. */
 void ring_bulk(struct transport_peer *peer, bool leased);
 uint32_t ring_piece_max(struct ring_out *ring);
+/* Of a dialogue: whether there is room for a message's pieces. */
+bool ring_fits(struct transport_peer *peer, uint64_t length);
 
 /* The consumer says that it is through with this many slots. Their memory is taken back when it is needed. */
 static inline void ring_heard(struct ring_out *ring, uint64_t consumed)
