@@ -365,7 +365,7 @@ static uint64_t slots_of(struct pair *pair, uint64_t id, size_t length)
  * copies overlap; what follows it is a stream. */
 static void pieces__of_dialogues_and_streams(void **state)
 {
-	static const uint32_t kilobytes[][5] = {{8, 8}, {12, 12}, {12, 20}, {12, 16, 12}, {12, 16, 20, 16}};
+	static const uint32_t kilobytes[][5] = {{12}, {8, 8}, {12, 12}, {12, 20}, {12, 16, 12}, {12, 16, 20, 16}};
 	static const char *const options[] = {"bulk=ring", "eager_max=64k", "look_again=0", NULL};
 	struct pair pair, back;
 
