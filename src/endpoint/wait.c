@@ -122,7 +122,7 @@ static bool endpoint_forgets(struct thole_endpoint *endpoint, uint64_t now_ns)
 }
 
 /* Counted once something has come by it: Open MPI opens one for windows in each process, and few programs have any. */
-static void endpoint_is_used(struct endpoint *whole)
+static void endpoint_count_used(struct endpoint *whole)
 {
 	if (whole->used || whole->calls == 0)
 		return;
@@ -148,7 +148,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 	cadence_read(&whole->cadence, now_ns, whole->calls);
 	if (endpoint->base.resting && cadence_looks(&whole->cadence, now_ns))
 		endpoint->base.polled |= endpoint->base.resting;
-	endpoint_is_used(whole);
+	endpoint_count_used(whole);
 	/* Who has several polls each of them, and sleeps for none of the others. */
 	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO &&
 	    load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used)

@@ -113,7 +113,7 @@ static int send_pieces(struct peer *peer, struct record *record, const struct ve
 	record->arg[0] = vector->length;
 	error = message_emit_pieces(peer, record, vector, vector->length, &offset, &head_sent);
 	if (error && head_sent) { /* its front is out, and nothing else may follow it */
-		peer_lost(peer, error);
+		peer_lost(peer, THOLE_ERR_MEMORY);
 		error = 0;
 	}
 	return error;

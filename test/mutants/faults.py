@@ -3028,6 +3028,12 @@ FAULTS = [
         "if (!transport->fits)",
     ),
     Fault(
+        "pieces are taken to fit that are short since there is no area",
+        "src/transport/shm/place.c",
+        " || ring_piece_max(ring) < PIECE_MOST + PIECE_MORE)",
+        ")",
+    ),
+    Fault(
         "the pieces of a dialogue are a request",
         "src/message/send.c",
         "if (!transport->fits || !transport->fits(&peer->base, vector->length))",

@@ -130,8 +130,11 @@ static void push__pieces_at_once(void **state)
 	void *out[MANY];
 	struct thole_completion done;
 	struct thole_request *request;
+	struct transport_peer *answer;
 	unsigned sent = 0;
+	struct area *large;
 	struct pair pair;
+	uint32_t size;
 
 	(void)state;
 	pair_open(&pair, options);
@@ -149,6 +152,17 @@ static void push__pieces_at_once(void **state)
 				 0);
 		assert_int_equal(pair_finish(&pair, to, request, &done), 0);
 		pair_check(i, in, LONG);
+		if (i != 10)
+			continue;
+		answer = &pair.b->peers[pair.b_to_a]->base;
+		large = &shm_link(answer)->out.areas[AREA_LARGE];
+		size = large->size;
+		assert_true(ring_fits(answer, LONG));
+		large->size = 0; /* the system refused it: all may borrow, but in hundreds of pieces */
+		shm_link(answer)->out.refused[AREA_LARGE] = true;
+		assert_false(ring_fits(answer, LONG));
+		shm_link(answer)->out.refused[AREA_LARGE] = false;
+		large->size = size;
 	}
 	/* One that follows another is not sure to, and is refused as a whole. */
 	while (thole_send(pair.a, pair.a_to_b, out[sent], LONG, 3, 0, THOLE_OR_NOT | THOLE_QUIET, NULL, NULL) == 0)

@@ -233,14 +233,15 @@ static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32
 	return THOLE_ERR_AGAIN;
 }
 
-/* All of it borrows, or goes to the front of an area that is empty, whose pieces are no shorter than PIECE_OVERLAP. */
+/* All of it borrows, or goes to the front of an area that is empty. Where the areas are small, pieces would be shorter
+ * than a dialogue's: more of them than is counted here, and of lengths that leave gaps. */
 bool ring_fits(struct transport_peer *peer, uint64_t length)
 {
 	const struct shm_peer *link = shm_link(peer);
 	struct ring_out *ring = &shm_link(peer)->out;
 	const struct area *large = &ring->areas[AREA_LARGE];
 
-	if (!link->connected || link->streaming || link->crossed)
+	if (!link->connected || link->streaming || link->crossed || ring_piece_max(ring) < PIECE_MOST + PIECE_MORE)
 		return false;
 	ring_take_back(ring);
 	if (ring->produced - ring->reclaimed + length / PIECE_OVERLAP + 1 > RING_SLOTS)
