@@ -25,7 +25,7 @@ engine)
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
 esac
 
-flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g -fno-strict-aliasing -w)
+flags=(-fsanitize=fuzzer,address -std=gnu11 -D_GNU_SOURCE -O1 -g1 -fno-strict-aliasing -w)
 flags+=("-I$root/include" "-I$root/src" "-I$root/kernel" "-I$folder/made")
 mkdir -p "$folder/corpus/$target"
 made=$(mktemp -d "$folder/made.XXXXXX")
