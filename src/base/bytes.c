@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/atomic.h"
 #include "base/clock.h"
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	LEARN_COPIES = 4,   /* of which so many are timed together, */
 	LEARN_TRIES = 5,    /* and the best of so many times counts */
 	LEARN_PAGE = 4096,
+	TAKE_AHEAD = 512, /* bytes of what is asked for before it is read; less than BYTES_STEP */
 };
 
 bool bytes_slow_unlike, bytes_slow_ahead, bytes_in_vectors;
@@ -46,7 +48,38 @@ __attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const vo
 	}
 	memcpy(out, in, length);
 }
+
+__attribute__((target("avx"))) static void bytes_take_vectors(void *to, const char *from, size_t length)
+{
+	char *out = to;
+	size_t ahead;
+
+	for (ahead = 0; ahead < TAKE_AHEAD; ahead += 64)
+		prefetch_write(from + ahead);
+	for (; length >= 128; length -= 128, from += 128, out += 128) {
+		__m256i a, b, c, d;
+
+		if (length >= TAKE_AHEAD + 128) {
+			prefetch_write(from + TAKE_AHEAD);
+			prefetch_write(from + TAKE_AHEAD + 64);
+		}
+		a = _mm256_loadu_si256((const void *)from);
+		b = _mm256_loadu_si256((const void *)(from + 32));
+		c = _mm256_loadu_si256((const void *)(from + 64));
+		d = _mm256_loadu_si256((const void *)(from + 96));
+		_mm256_storeu_si256((void *)out, a);
+		_mm256_storeu_si256((void *)(out + 32), b);
+		_mm256_storeu_si256((void *)(out + 64), c);
+		_mm256_storeu_si256((void *)(out + 96), d);
+	}
+	memcpy(out, from, length);
+}
 #else
+static void bytes_take_vectors(void *to, const char *from, size_t length)
+{
+	memcpy(to, from, length);
+}
+
 static void bytes_copy_vectors(void *to, const void *from, size_t length)
 {
 	memcpy(to, from, length);
@@ -93,6 +126,14 @@ void bytes_copy_long(void *to, const void *from, size_t length)
 		bytes_move(to, from, length);
 	else
 		memcpy(to, from, length);
+}
+
+void bytes_take(void *to, const void *from, size_t length)
+{
+	if (bytes_in_vectors)
+		bytes_take_vectors(to, from, length);
+	else
+		bytes_copy(to, from, length);
 }
 
 /* Of plain stores each waits for its line; the instruction asks for many at a time. */

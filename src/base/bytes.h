@@ -34,6 +34,11 @@ void bytes_learn(void);
 /* More than BYTES_STEP. */
 void bytes_copy_long(void *to, const void *from, size_t length);
 
+/* More than BYTES_STEP, at most BYTES_TAKE_MAX. Where the processor has vectors, the lines of `from`, which another
+ * core has written, are fetched as if to be written: of use where this core writes them next, else harm. */
+enum { BYTES_TAKE_MAX = 8 * 1024 };
+void bytes_take(void *to, const void *from, size_t length);
+
 /* To where another core was the last to read; of use from BYTES_OVER_MIN on. */
 void bytes_copy_over(void *to, const void *from, size_t length);
 

@@ -459,7 +459,10 @@ __attribute__((noinline)) static void receive_eager_any(struct peer *peer, const
 	}
 	request = receive_arrive(peer, record, length);
 	if (request && receive_is_plain(peer->endpoint, request, length)) {
-		vector_write(&request->vector, 0, payload, length);
+		if (peer->base.owner->taking && request->vector.count == 1)
+			bytes_take(request->vector.segments->iov_base, payload, length);
+		else
+			vector_write(&request->vector, 0, payload, length);
 		receive_whole(request, peer, record, length);
 	} else {
 		receive_part_of(request, peer, record, payload, length, length);

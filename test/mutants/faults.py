@@ -79,6 +79,7 @@ RECEIVE = "src/message/receive.c"
 CANCEL = "src/message/cancel.c"
 OPTIONS = "src/base/options.c"
 CADENCE = "src/endpoint/cadence.h"
+TAKES = "src/transport/shm/takes.h"
 WAIT = "src/endpoint/wait.c"
 TURN = "src/endpoint/turn.c"
 TURN_H = "src/endpoint/turn.h"
@@ -3909,6 +3910,48 @@ FAULTS = [
         CADENCE,
         "(since_ns >= waiting_ns && cadence_waited(cadence) >= waiting_ns)",
         "since_ns >= waiting_ns",
+    ),
+    Fault(
+        "a way to copy that is as fast is voted for",
+        TAKES,
+        " + takes->least_ns[false] / TAKES_GAIN < takes->least_ns[false];",
+        " < takes->least_ns[false];",
+    ),
+    Fault(
+        "one vote is enough for a way to copy",
+        TAKES,
+        "takes->now = takes->votes >= TAKES_VOTES;",
+        "takes->now = takes->votes > 0;",
+    ),
+    Fault(
+        "a way to copy that was faster once stays the rule",
+        TAKES,
+        "\telse if (!faster && takes->votes > 0)\n\t\ttakes->votes--;\n",
+        "",
+    ),
+    Fault(
+        "ballots on copies are as frequent as at first",
+        TAKES,
+        "takes->ballots < TAKES_BALLOTS ? TAKES_SOON : TAKES_REST;",
+        "TAKES_SOON;",
+    ),
+    Fault(
+        "what met the other way's lines counts in a ballot on copies",
+        TAKES,
+        "takes->left <= TAKES_PART - TAKES_SKIP && took_ns",
+        "took_ns",
+    ),
+    Fault(
+        "payloads of streams count in a ballot on copies",
+        RING,
+        "length <= BYTES_STEP || (record->flags & RECORD_STREAM)",
+        "length <= BYTES_STEP",
+    ),
+    Fault(
+        "the last bytes of what is taken are not copied",
+        "src/base/bytes.c",
+        "\tmemcpy(out, from, length);\n}\n#else",
+        "\tmemcpy(out, from, length & ~(size_t)1);\n}\n#else",
     ),
     Fault(
         "who talks has no maintenance",

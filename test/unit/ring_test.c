@@ -615,6 +615,55 @@ static void crossed__each_writes_what_it_read(void **state)
 	}
 }
 
+/* Payloads that go to and fro are what ballots on copies are about (takes.h), and not those of a stream. */
+static void takes__of_dialogues_alone(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	enum { LENGTH = 4096, EXCHANGES = 40, ROW = 8 };
+	static uint8_t out[LENGTH], in[ROW][LENGTH];
+	struct thole_request *requests[ROW];
+	struct thole_completion done;
+	struct takes *takes;
+	struct pair pair;
+	uint32_t before;
+
+	(void)state;
+	pair_open(&pair, options);
+	connect_both(&pair);
+	takes = &shm_of(&pair.b->base)->takes;
+	takes->left = TAKES_REST;
+	for (unsigned way = 0; way < 2; way++) {
+		takes->now = shm_of(&pair.a->base)->takes.now = way; /* all of it arrives by both */
+		before = takes->left;
+		for (unsigned i = 0; i < 2 * EXCHANGES; i++) {
+			struct thole_endpoint *from = i % 2 ? pair.b : pair.a, *to = i % 2 ? pair.a : pair.b;
+			uint32_t there = i % 2 ? pair.b_to_a : pair.a_to_b, back = i % 2 ? pair.a_to_b : pair.b_to_a;
+
+			memset(out, (int)(i + way), LENGTH);
+			assert_int_equal(thole_recv(to, back, in[0], LENGTH, 3, UINT64_MAX, 0, NULL, &requests[0]), 0);
+			assert_int_equal(thole_send(from, there, out, LENGTH, 3, 0, THOLE_QUIET | THOLE_INJECT, NULL,
+						    NULL),
+					 0);
+			assert_int_equal(pair_finish(&pair, to, requests[0], &done), 0);
+			assert_memory_equal(in[0], out, LENGTH);
+		}
+		assert_int_equal(before - takes->left, EXCHANGES);
+	}
+	before = takes->left;
+	for (unsigned i = 0; i < ROW; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, in[i], LENGTH, 3, UINT64_MAX, 0, NULL, &requests[i]),
+				 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, LENGTH, 3, 0, THOLE_QUIET | THOLE_INJECT, NULL,
+					    NULL),
+				 0);
+	}
+	for (unsigned i = 0; i < ROW; i++)
+		assert_int_equal(pair_finish(&pair, pair.b, requests[i], &done), 0);
+	assert_in_range(before - takes->left, 0, 1); /* the first one is not known to be */
+	assert_false(pair.b->base.taking);
+	pair_close(&pair);
+}
+
 /* Messages that cross go in longer pieces, each of which costs both sides something: who copies one out has written its
  * own before. In a dialogue, also one of messages that would be one such piece, they are as before. */
 static void crossed__goes_in_longer_pieces(void **state)
@@ -1340,6 +1389,7 @@ int main(void)
 		cmocka_unit_test(publish__not_while_memory_is_lent),
 		cmocka_unit_test(push__asker_never_looks),
 		cmocka_unit_test(publish__not_amid_a_message),
+		cmocka_unit_test(takes__of_dialogues_alone),
 		cmocka_unit_test(crossed__each_writes_what_it_read),
 		cmocka_unit_test(crossed__goes_in_longer_pieces),
 		cmocka_unit_test(crossed__windows_are_streams),

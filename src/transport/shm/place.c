@@ -253,11 +253,16 @@ bool ring_fits(struct transport_peer *peer, uint64_t length)
 
 /* A payload into its place. In a stream that was last read by the other side some time ago; in a dialogue the place is
  * this core's (ring_borrow). */
-static inline void ring_copy(const struct shm_peer *link, const struct vector *payload, uint64_t offset, void *to,
+static inline void ring_copy(struct transport_peer *peer, const struct vector *payload, uint64_t offset, void *to,
 			     uint32_t length)
 {
+	const struct shm_peer *link = shm_link(peer);
+
 	if (link->streaming && length >= BYTES_OVER_MIN && payload->count == 1)
 		bytes_copy_over(to, (const char *)payload->segments->iov_base + offset, length);
+	else if (shm_of(peer->owner)->takes.now && length > BYTES_STEP && length <= BYTES_TAKE_MAX &&
+		 payload->count == 1)
+		bytes_take(to, (const char *)payload->segments->iov_base + offset, length);
 	else
 		vector_read(payload, offset, to, length);
 }
@@ -337,6 +342,6 @@ const char *ring_fill_outside(struct transport_peer *peer, const struct record *
 	if (way == PASSAGE_PAST)
 		bytes_copy_past(outside, (const char *)payload->segments->iov_base + offset, length);
 	else
-		ring_copy(link, payload, offset, outside, length);
+		ring_copy(peer, payload, offset, outside, length);
 	return outside;
 }

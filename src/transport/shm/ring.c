@@ -572,6 +572,25 @@ static inline void ring_handled(struct ring_in *ring, struct ring_out *back, uin
 	ring_heard(back, back->consumed + (uint16_t)(credit - (uint16_t)back->consumed));
 }
 
+/* A message of which nothing is learnt. One of some KiB is copied in one of two ways, if it is in no stream, so that
+ * its lines are this side's to write next. */
+static inline void ring_deliver_short(struct transport_peer *peer, const struct record *record, const void *payload,
+				      uint32_t length)
+{
+	struct transport_owner *owner = peer->owner;
+	struct takes *takes = &shm_of(owner)->takes;
+
+	if (length <= BYTES_STEP || (record->flags & RECORD_STREAM)) {
+		owner->up->delivered(peer, record, payload, length);
+		return;
+	}
+	if (takes_times(takes))
+		takes_time(takes, clock_now_ns());
+	owner->taking = takes->now;
+	owner->up->delivered(peer, record, payload, length);
+	owner->taking = false;
+}
+
 /* All but short messages in their slots. Whether the poll ends with it. */
 __attribute__((noinline)) static bool ring_handle_other(struct ring_in *ring, const struct record *slot, uint64_t head)
 {
@@ -591,7 +610,7 @@ __attribute__((noinline)) static bool ring_handle_other(struct ring_in *ring, co
 		payload = ring_join(ring, &copy, slot);
 	if (payload && ring_is_short(record, length)) {
 		ring_turn(peer, false);
-		peer->owner->up->delivered(peer, record, payload, length);
+		ring_deliver_short(peer, record, payload, length);
 		ring->ended = !(record->flags & RECORD_STREAM);
 	} else {
 		ring_dispatch(ring, record, payload, length);

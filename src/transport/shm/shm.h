@@ -24,6 +24,7 @@
 #include "memory/cache.h"
 #include "transport/grants.h"
 #include "transport/shm/passage.h"
+#include "transport/shm/takes.h"
 #include "transport/transport.h"
 
 enum {
@@ -401,6 +402,7 @@ struct shm {
 	uint32_t learnt_classes;            /* those of dialogues */
 	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent */
 	uint32_t sends;                     /* it, and long ones that were sent since */
+	struct takes takes;
 	struct costs costs[PACES][COST_CLASSES];
 	/* of those longer than eager_max that could be copied from mapped memory: COST_COPY is that */
 	struct costs direct_costs[PACES][COST_CLASSES];
