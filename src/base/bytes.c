@@ -26,21 +26,28 @@ enum {
 bool bytes_slow_unlike, bytes_slow_ahead, bytes_in_vectors;
 static bool bytes_in_one; /* the processor has `rep movsb` fast */
 
-/* To whole vectors: a load that crosses lines costs less than such a store. */
+/* To whole vectors: a load that crosses lines costs less than such a store. take: see bytes_take. */
 #ifdef __x86_64__
-__attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const void *from, size_t length)
+__attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const void *from, size_t length, bool take)
 {
 	size_t head = -(uintptr_t)to & 31;
 	const char *in = (const char *)from + head;
 	char *out = (char *)to + head;
 
+	for (size_t ahead = 0; take && ahead < TAKE_AHEAD; ahead += 64)
+		prefetch_write((const char *)from + ahead);
 	_mm256_storeu_si256(to, _mm256_loadu_si256(from));
 	for (length -= head; length >= 128; length -= 128, in += 128, out += 128) {
-		__m256i a = _mm256_loadu_si256((const void *)in);
-		__m256i b = _mm256_loadu_si256((const void *)(in + 32));
-		__m256i c = _mm256_loadu_si256((const void *)(in + 64));
-		__m256i d = _mm256_loadu_si256((const void *)(in + 96));
+		__m256i a, b, c, d;
 
+		if (take && length >= TAKE_AHEAD + 128) {
+			prefetch_write(in + TAKE_AHEAD);
+			prefetch_write(in + TAKE_AHEAD + 64);
+		}
+		a = _mm256_loadu_si256((const void *)in);
+		b = _mm256_loadu_si256((const void *)(in + 32));
+		c = _mm256_loadu_si256((const void *)(in + 64));
+		d = _mm256_loadu_si256((const void *)(in + 96));
 		_mm256_store_si256((void *)out, a);
 		_mm256_store_si256((void *)(out + 32), b);
 		_mm256_store_si256((void *)(out + 64), c);
@@ -48,40 +55,10 @@ __attribute__((target("avx"))) static void bytes_copy_vectors(void *to, const vo
 	}
 	memcpy(out, in, length);
 }
-
-__attribute__((target("avx"))) static void bytes_take_vectors(void *to, const char *from, size_t length)
-{
-	char *out = to;
-	size_t ahead;
-
-	for (ahead = 0; ahead < TAKE_AHEAD; ahead += 64)
-		prefetch_write(from + ahead);
-	for (; length >= 128; length -= 128, from += 128, out += 128) {
-		__m256i a, b, c, d;
-
-		if (length >= TAKE_AHEAD + 128) {
-			prefetch_write(from + TAKE_AHEAD);
-			prefetch_write(from + TAKE_AHEAD + 64);
-		}
-		a = _mm256_loadu_si256((const void *)from);
-		b = _mm256_loadu_si256((const void *)(from + 32));
-		c = _mm256_loadu_si256((const void *)(from + 64));
-		d = _mm256_loadu_si256((const void *)(from + 96));
-		_mm256_storeu_si256((void *)out, a);
-		_mm256_storeu_si256((void *)(out + 32), b);
-		_mm256_storeu_si256((void *)(out + 64), c);
-		_mm256_storeu_si256((void *)(out + 96), d);
-	}
-	memcpy(out, from, length);
-}
 #else
-static void bytes_take_vectors(void *to, const char *from, size_t length)
+static void bytes_copy_vectors(void *to, const void *from, size_t length, bool take)
 {
-	memcpy(to, from, length);
-}
-
-static void bytes_copy_vectors(void *to, const void *from, size_t length)
-{
+	(void)take;
 	memcpy(to, from, length);
 }
 #endif
@@ -93,7 +70,7 @@ static void bytes_copy_steps(void *to, const void *from, size_t length)
 	char *out = to;
 
 	if (bytes_in_vectors) {
-		bytes_copy_vectors(to, from, length);
+		bytes_copy_vectors(to, from, length, false);
 		return;
 	}
 	for (; length > BYTES_STEP; length -= BYTES_STEP, out += BYTES_STEP, in += BYTES_STEP)
@@ -131,7 +108,7 @@ void bytes_copy_long(void *to, const void *from, size_t length)
 void bytes_take(void *to, const void *from, size_t length)
 {
 	if (bytes_in_vectors)
-		bytes_take_vectors(to, from, length);
+		bytes_copy_vectors(to, from, length, true);
 	else
 		bytes_copy(to, from, length);
 }

@@ -3950,8 +3950,8 @@ FAULTS = [
     Fault(
         "the last bytes of what is taken are not copied",
         "src/base/bytes.c",
-        "\tmemcpy(out, from, length);\n}\n#else",
-        "\tmemcpy(out, from, length & ~(size_t)1);\n}\n#else",
+        "\tmemcpy(out, in, length);\n}\n#else",
+        "\tmemcpy(out, in, length & ~(size_t)1);\n}\n#else",
     ),
     Fault(
         "who talks has no maintenance",

@@ -41,9 +41,7 @@ struct takes {
 /* A message has come that can be copied so. Whether takes_time follows, before it is copied. */
 static inline bool takes_times(struct takes *takes)
 {
-	if (takes->part > 0)
-		return true;
-	if (takes->left == 0)
+	if (takes->part > 0 || takes->left == 0)
 		return true;
 	takes->left--;
 	return false;
