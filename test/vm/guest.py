@@ -25,6 +25,9 @@ from kernels import Kernel, Missing
 
 HERE = Path(__file__).resolve().parent
 QEMU = "qemu-system-x86_64"
+# What it can, but copies by one instruction, which are emulated byte by byte and count as one instruction, and page
+# tables of five levels.
+PROCESSOR = "max,-erms,-fsrm,-la57"
 MODULES = tuple("virtio_pci virtio_net 9pnet_virtio 9p overlay virtio_rng virtio_blk af_packet veth bridge fuse".split())
 # Beside these where guests have adapters that the kernel plays: soft-RoCE, iWARP.
 CARDS = {
@@ -173,16 +176,14 @@ def clock_khz() -> str:
 def command_line(bed: Bed, job: Job) -> list[str]:
     words = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable no_timer_check"
     shared = "local,security_model=none"
-    processor = "max"
     counting: tuple[str, ...] = ()
     if job.counted:
-        processor = "max,-erms,-fsrm"  # a copy by one instruction would count as one
         counting = ("-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm")
     else:
         words += f" {clock_khz()}"
     words += f" {job.words}"
     return [
-        *(QEMU, "-M", "pc", "-accel", "tcg", "-cpu", processor, "-smp", str(job.cpus)),
+        *(QEMU, "-M", "pc", "-accel", "tcg", "-cpu", PROCESSOR, "-smp", str(job.cpus)),
         *("-m", str(job.memory_mib * (LARGER if bed.kernel.compiled else 1))),
         *counting,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", "stdio"),
