@@ -345,7 +345,7 @@ def suite_passes(
     assert done.returncode == 0 or results.failed, done.stderr[-3000:]
 
 
-@pytest.mark.over("mpich-udp", "openmpi-both")
+@pytest.mark.over("openmpi-both")
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, two: Testbed, link: str) -> None:
     suite_passes(mpi, suite, tmp_path, two, 2, link)
