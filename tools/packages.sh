@@ -8,8 +8,8 @@ case "${1:-}" in
 build) wanted=(gcc libc6-dev pkg-config libfabric-dev libucx-dev python3 python3-venv ca-certificates
 	iproute2 libibverbs-dev librdmacm-dev) ;;
 test) wanted=(gcc libc6-dev pkg-config libfabric-dev libucx-dev python3 python3-venv ca-certificates
-	libcmocka-dev libseccomp-dev libibverbs-dev librdmacm-dev openmpi-bin libopenmpi-dev gfortran iproute2 procps
-	strace clang libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
+	libcmocka-dev libseccomp-dev libibverbs-dev librdmacm-dev openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran
+	iproute2 procps strace clang libclang-rt-dev tshark munge slurmctld slurmd slurm-client) ;;
 bench) wanted=(openmpi-bin libopenmpi-dev hpcc) ;;
 vm) wanted=(qemu-system-x86 make gcc zstd iproute2 libibverbs-dev librdmacm-dev ibverbs-providers) ;;
 install) wanted=(python3-rich python3-matplotlib) ;;

@@ -2,8 +2,8 @@
 /*
  * ucx_context.c - contexts: what a program says once of all its requests; and which library this is.
  *
- * UCX's environment is not read: options are Thole's own. What is asked for beyond tags (remote memory, atomics,
- * streams, active messages, waking) is refused when a context is made, so that a program goes another way in time.
+ * UCX's environment is not read: options are Thole's own. What is asked for beyond messages (remote memory, atomics,
+ * streams, waking) is refused when a context is made, so that a program goes another way in time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +69,14 @@ ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr)
 
 /* ---- Contexts -------------------------------------------------------------------------------------- */
 
+/* MPICH asks for remote memory, too; where ucp_mem_map says that there is none, its windows go by active messages. */
+static bool ucx_context_suits(uint64_t features)
+{
+	const uint64_t messages = UCP_FEATURE_TAG | UCP_FEATURE_AM;
+
+	return !(features & ~messages) || features == (messages | UCP_FEATURE_RMA);
+}
+
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
 			      const ucp_config_t *config, ucp_context_h *context_p)
 {
@@ -78,12 +86,13 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 	(void)config;
 	if (api_major_version != UCP_API_MAJOR)
 		return UCS_ERR_INVALID_PARAM;
-	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES) || params->features & ~(uint64_t)UCP_FEATURE_TAG)
+	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES) || !ucx_context_suits(params->features))
 		return UCS_ERR_UNSUPPORTED;
 	ucx_log_find();
 	context = calloc(1, sizeof *context);
 	if (!context)
 		return UCS_ERR_NO_MEMORY;
+	context->am = params->features & UCP_FEATURE_AM;
 	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_SIZE)
 		context->request_size = params->request_size;
 	if (params->field_mask & UCP_PARAM_FIELD_REQUEST_INIT)

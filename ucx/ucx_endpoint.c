@@ -108,6 +108,8 @@ static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *pa
 	    params->err_mode != UCP_ERR_HANDLING_MODE_PEER ||
 	    !(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) || !params->err_handler.cb)
 		return 0;
+	if (endpoint->worker->context->am)
+		return THOLE_ERR_UNSUPPORTED; /* its receive would meet active messages */
 	watch = ucx_request_get(endpoint->worker);
 	if (!watch)
 		return THOLE_ERR_MEMORY;

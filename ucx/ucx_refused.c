@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCX's calls for what Thole does not do by this interface: remote memory, atomics, streams, active messages, waking,
- * listening. Programs hear so from ucp_init, before they call any of these; but a library that is bound to all names at
- * once has to find them.
+ * UCX's calls for what Thole does not do by this interface: remote memory, atomics, streams, waking, listening.
+ * Programs hear so from ucp_init or ucp_mem_map, before they call the others; but a library that is bound to all names
+ * at once has to find them.
  *
  * They are here by name alone, without UCX's header: each takes what it takes and returns the same word, as a status
  * or as a pointer that is one.
@@ -19,10 +19,6 @@ intptr_t ucx_refused(void)
 }
 
 #define REFUSED(name) intptr_t name(void) __attribute__((alias("ucx_refused"), visibility("default")));
-REFUSED(ucp_am_data_release)
-REFUSED(ucp_am_recv_data_nbx)
-REFUSED(ucp_am_send_nb)
-REFUSED(ucp_am_send_nbx)
 REFUSED(ucp_atomic_add32)
 REFUSED(ucp_atomic_add64)
 REFUSED(ucp_atomic_cswap32)
@@ -78,8 +74,6 @@ REFUSED(ucp_stream_worker_poll)
 REFUSED(ucp_worker_address_query)
 REFUSED(ucp_worker_arm)
 REFUSED(ucp_worker_get_efd)
-REFUSED(ucp_worker_set_am_handler)
-REFUSED(ucp_worker_set_am_recv_handler)
 REFUSED(ucp_worker_signal)
 REFUSED(ucp_worker_wait)
 REFUSED(ucp_worker_wait_mem)

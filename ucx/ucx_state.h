@@ -33,6 +33,7 @@ enum ucx_request_flags {
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
 	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
 	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
+	UCX_AM = 1 << 11,       /* a receive of an active message, which is in no pool */
 };
 
 struct ucx_request {
@@ -60,11 +61,25 @@ struct ucx_request {
 _Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
 
 struct ucp_context {
+	bool am;             /* there may be active messages */
 	size_t request_size; /* bytes of the program's own behind each request */
 	/* of that part, when a request is first made and when it goes for good; NULL: nothing is to be done */
 	ucp_request_init_callback_t request_init;
 	ucp_request_cleanup_callback_t request_cleanup;
 	char name[UCP_ENTITY_NAME_MAX];
+};
+
+/* Active messages (ucx_am.h). */
+struct ucx_am_queue {
+	struct list_node arriving;  /* in the order in which they came, all of them here or not */
+	struct list_node kept;      /* by the program, and the one whose handler is called, */
+	struct ucx_am *telling;     /* this one */
+	struct ucx_am *posted;      /* the receive of the next one, */
+	struct ucx_am *ahead;       /* or the last of those that arrive, whose data is the next message of its peer */
+	struct ucx_am *spare;       /* memory for a receive */
+	uint32_t waiting;           /* in `arriving` */
+	uint32_t handler_count;
+	struct ucx_am_handler *handlers; /* by number */
 };
 
 struct ucp_worker {
@@ -78,6 +93,7 @@ struct ucp_worker {
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */
 	struct list_node endpoints;
+	struct ucx_am_queue am;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
 	char name[UCP_ENTITY_NAME_MAX];

@@ -4,161 +4,22 @@
  *
  * A receive is for any peer: which one a message is from is a matter of the tag's bits, as UCX has it.
  */
-#include "ucx_endpoint.h"
 #include "ucx_error.h"
-#include "ucx_flush.h"
-#include "ucx_request.h"
-
-/* The parameters of calls that take a datatype and a callback, which comes without user_data. */
-static inline ucp_request_param_t ucx_tag_param(ucp_datatype_t datatype, uint32_t mask)
-{
-	return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | mask, .datatype = datatype};
-}
-
-static inline ucp_datatype_t ucx_tag_datatype(const ucp_request_param_t *param)
-{
-	return param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE ? param->datatype : ucp_dt_make_contig(1);
-}
-
-static inline void ucx_tag_request_begin(struct ucp_worker *worker, struct ucx_request *request)
-{
-	request->flags = UCX_STARTING;
-	request->bounce.memory = NULL;
-	request->worker = worker;
-}
-
-/* A call begins: take the lock, and a request. Where it fails, the lock is not held. */
-static inline ucs_status_t ucx_tag_begin(struct ucp_worker *worker, const ucp_request_param_t *param,
-					 struct ucx_request **request_p)
-{
-	struct ucx_request *request;
-
-	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0))
-		return UCS_ERR_UNSUPPORTED;
-	charge_enter(&worker->charge);
-	request = param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? ucx_request_of(param->request)
-								   : ucx_request_get(worker);
-	if (__builtin_expect(!request, 0)) {
-		charge_leave(&worker->charge);
-		return UCS_ERR_NO_MEMORY;
-	}
-	ucx_tag_request_begin(worker, request);
-	*request_p = request;
-	return UCS_OK;
-}
-
-/* The same where it takes no call and nothing is wrong: NULL, and the lock not held, where it is not so. Then
- * ucx_tag_begin follows. */
-static inline struct ucx_request *ucx_tag_begin_at_once(struct ucp_worker *worker, const ucp_request_param_t *param)
-{
-	struct ucx_request *request;
-
-	if (__builtin_expect(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL, 0) || !charge_try(&worker->charge))
-		return NULL;
-	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) {
-		request = ucx_request_of(param->request);
-	} else if (__builtin_expect(worker->requests.free != NULL, 1)) {
-		request = pool_get_free(&worker->requests);
-	} else {
-		charge_leave(&worker->charge);
-		return NULL;
-	}
-	ucx_tag_request_begin(worker, request);
-	return request;
-}
-
-/* Its flags once the operation goes on by itself. */
-static inline uint32_t ucx_tag_flags(const ucp_request_param_t *param, uint32_t flags)
-{
-	return flags | (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST ? 0 : (uint32_t)UCX_OURS) |
-	       (param->op_attr_mask & UCP_OP_ATTR_FIELD_CALLBACK ? (uint32_t)UCX_CALLBACK : 0);
-}
-
-/* A call has failed, or there is nothing to ask its request for: that goes where it came from. One of the program's has
- * ended, so that it may be asked, and given back. With the lock. */
-static inline void ucx_tag_request_return(struct ucx_request *request, const ucp_request_param_t *param,
-					  ucs_status_t status)
-{
-	if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST)) {
-		ucx_request_put(request);
-		return;
-	}
-	request->status = status;
-	store_release(&request->flags, request->flags | UCX_ENDED); /* partner: ucx_request_has_ended */
-}
+#include "ucx_send.h"
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) int ucx_tag_send_segments(struct ucp_ep *endpoint, struct ucx_request *request,
-							   const void *buffer, size_t count, ucp_tag_t tag,
-							   ucp_datatype_t datatype, unsigned thole_flags,
-							   size_t *length_p)
-{
-	const struct iovec *segments;
-	struct iovec single;
-	ucs_status_t status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &request->bounce);
-	int error = status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
-
-	if (!error)
-		error = thole_sendv(endpoint->thole, endpoint->peer, segments, count, tag, 0, thole_flags, request,
-				    NULL);
-	if (error || request->flags & UCX_ENDED)
-		ucx_datatype_end(&request->bounce, 0, UCS_OK);
-	else
-		*length_p = ucx_datatype_total(segments, count);
-	return error;
-}
-
-/* A send that needs a request, or may need one. */
+/* One that needs a request, or may need one. */
 static __attribute__((noinline)) ucs_status_ptr_t
 ucx_tag_send_request(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
 		     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
-	struct ucp_worker *worker = endpoint->worker;
-	ucp_datatype_t datatype = ucx_tag_datatype(param);
-	size_t length = ucx_datatype_length(datatype, count);
 	struct ucx_request *request;
-	ucs_status_ptr_t result;
-	ucs_status_t status;
-	int error;
+	ucs_status_t status = ucx_call_begin(endpoint->worker, param, &request);
 
-	status = ucx_tag_begin(worker, param, &request);
 	if (__builtin_expect(status != UCS_OK, 0))
 		return UCS_STATUS_PTR(status);
-	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1))
-		error = thole_send(endpoint->thole, endpoint->peer, buffer, length, tag, 0,
-				   thole_flags | THOLE_AT_ONCE, request, NULL);
-	else
-		error = ucx_tag_send_segments(endpoint, request, buffer, count, tag, datatype, thole_flags, &length);
-	if (error == 1) { /* complete, and nothing said so */
-		request->status = UCS_OK;
-		request->flags |= UCX_ENDED;
-		error = 0;
-	}
-	if (__builtin_expect(error || (request->flags & UCX_ENDED &&
-				       !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)), 1)) {
-		status = error ? ucx_error_status(error) : request->status;
-		result = UCS_STATUS_PTR(status);
-		ucx_tag_request_return(request, param, status);
-		if (__builtin_expect(error, 0))
-			ucx_endpoint_refused(endpoint, status);
-		charge_leave(&worker->charge);
-		return result;
-	}
-	request->callback.send = param->cb.send;
-	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
-	if (request->flags & UCX_ENDED) {
-		request->flags = ucx_tag_flags(param, flags);
-		charge_leave(&worker->charge);
-		ucx_request_tell(request);
-		return ucx_request_shown(request);
-	}
-	if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)
-		flags |= UCX_UNASKED;
-	request->flags = ucx_tag_flags(param, flags | UCX_SEND);
-	ucx_flush_sending(request, endpoint);
-	charge_leave(&worker->charge);
-	return ucx_request_shown(request);
+	return ucx_send_begun(endpoint, request, buffer, count, tag, param, flags, thole_flags);
 }
 
 static inline __attribute__((always_inline)) ucs_status_ptr_t
@@ -166,7 +27,7 @@ ucx_tag_send(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_
 	     const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
 	struct ucp_worker *worker = endpoint->worker;
-	ucp_datatype_t datatype = ucx_tag_datatype(param);
+	ucp_datatype_t datatype = ucx_call_datatype(param);
 	int error;
 
 	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1) && !(thole_flags & THOLE_SYNC) &&
@@ -196,7 +57,7 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
 static ucs_status_ptr_t ucx_tag_send_plain(struct ucp_ep *endpoint, const void *buffer, size_t count, ucp_tag_t tag,
 					   ucp_datatype_t datatype, ucp_send_callback_t callback, unsigned thole_flags)
 {
-	ucp_request_param_t param = ucx_tag_param(datatype, callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0);
+	ucp_request_param_t param = ucx_call_param(datatype, callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0);
 
 	param.cb.send = (ucp_send_nbx_callback_t)(uintptr_t)callback; /* told apart by UCX_PLAIN */
 	return ucx_tag_send(endpoint, buffer, count, tag, &param, UCX_PLAIN, thole_flags);
@@ -217,7 +78,7 @@ ucs_status_ptr_t ucp_tag_send_sync_nb(ucp_ep_h ep, const void *buffer, size_t co
 ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
 			      void *request)
 {
-	ucp_request_param_t param = ucx_tag_param(datatype, UCP_OP_ATTR_FIELD_REQUEST);
+	ucp_request_param_t param = ucx_call_param(datatype, UCP_OP_ATTR_FIELD_REQUEST);
 	ucs_status_ptr_t result;
 
 	param.request = request;
@@ -273,19 +134,19 @@ ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *par
 		/* The program's functions are called without the lock. */
 		bool quiet = !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL);
 
-		request->flags = ucx_tag_flags(param, flags) & (quiet ? ~(uint32_t)UCX_CALLBACK : UINT32_MAX);
+		request->flags = ucx_call_flags(param, flags) & (quiet ? ~(uint32_t)UCX_CALLBACK : UINT32_MAX);
 		charge_leave(&worker->charge);
 		ucx_request_tell(request);
 		if (!quiet)
 			return ucx_request_shown(request);
 		charge_enter(&worker->charge);
 	} else {
-		request->flags = ucx_tag_flags(param, flags) | UCX_ENDED;
+		request->flags = ucx_call_flags(param, flags) | UCX_ENDED;
 	}
 	status = request->status;
 	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO)
 		*param->recv_info.tag_info = request->info;
-	ucx_tag_request_return(request, param, status);
+	ucx_call_return(request, param, status);
 	charge_leave(&worker->charge);
 	return UCS_STATUS_PTR(status);
 }
@@ -295,7 +156,7 @@ static inline __attribute__((always_inline)) ucs_status_ptr_t
 ucx_tag_recv_begun(struct ucx_request *request, void *buffer, size_t count, struct ucx_tag_wanted wanted,
 		   const ucp_request_param_t *param, uint32_t flags)
 {
-	ucp_datatype_t datatype = ucx_tag_datatype(param);
+	ucp_datatype_t datatype = ucx_call_datatype(param);
 	struct ucp_worker *worker = request->worker;
 	int error;
 
@@ -307,14 +168,14 @@ ucx_tag_recv_begun(struct ucx_request *request, void *buffer, size_t count, stru
 	else
 		error = ucx_tag_recv_segments(worker, request, buffer, count, datatype, wanted);
 	if (__builtin_expect(error, 0)) {
-		ucx_tag_request_return(request, param, ucx_error_status(error));
+		ucx_call_return(request, param, ucx_error_status(error));
 		charge_leave(&worker->charge);
 		return UCS_STATUS_PTR(ucx_error_status(error));
 	}
 	flags |= UCX_RECEIVE;
 	if (request->flags & UCX_ENDED)
 		return ucx_tag_recv_at_once(request, param, flags);
-	request->flags = ucx_tag_flags(param, flags);
+	request->flags = ucx_call_flags(param, flags);
 	charge_leave(&worker->charge);
 	return ucx_request_shown(request);
 }
@@ -324,7 +185,7 @@ ucx_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_t
 	     const ucp_request_param_t *param, uint32_t flags)
 {
 	struct ucx_request *request;
-	ucs_status_t status = ucx_tag_begin(worker, param, &request);
+	ucs_status_t status = ucx_call_begin(worker, param, &request);
 
 	if (__builtin_expect(status != UCS_OK, 0))
 		return UCS_STATUS_PTR(status);
@@ -341,7 +202,7 @@ static __attribute__((noinline)) ucs_status_ptr_t ucx_tag_recv_later(ucp_worker_
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
 				  const ucp_request_param_t *param)
 {
-	struct ucx_request *request = ucx_tag_begin_at_once(worker, param);
+	struct ucx_request *request = ucx_call_begin_at_once(worker, param);
 
 	if (__builtin_expect(!request, 0))
 		return ucx_tag_recv_later(worker, buffer, count, tag, tag_mask, param);
@@ -361,7 +222,7 @@ static __attribute__((noinline)) ucs_status_ptr_t
 ucx_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t count, struct ucx_tag_wanted wanted,
 		   ucp_datatype_t datatype, ucp_tag_recv_callback_t callback)
 {
-	ucp_request_param_t param = ucx_tag_param(datatype, UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
+	ucp_request_param_t param = ucx_call_param(datatype, UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
 							    (callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0));
 
 	param.cb.recv = (ucp_tag_recv_nbx_callback_t)(uintptr_t)callback; /* told apart by UCX_PLAIN */
@@ -387,7 +248,7 @@ ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t c
 ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
 			      ucp_tag_t tag_mask, void *request)
 {
-	ucp_request_param_t param = ucx_tag_param(datatype, UCP_OP_ATTR_FIELD_REQUEST);
+	ucp_request_param_t param = ucx_call_param(datatype, UCP_OP_ATTR_FIELD_REQUEST);
 	struct ucx_tag_wanted wanted = {tag, tag_mask, NULL};
 	ucs_status_ptr_t result;
 

@@ -8,6 +8,7 @@
 
 #include "front/caretaker.h"
 #include "front/counted.h"
+#include "ucx_am.h"
 #include "ucx_endpoint.h"
 #include "ucx_error.h"
 #include "ucx_flush.h"
@@ -39,8 +40,11 @@ static void ucx_worker_complete(void *arg, const struct thole_completion *comple
 		request->flags |= UCX_ENDED;
 		return;
 	}
-	if (__builtin_expect(request->flags & UCX_WATCH, 0)) {
-		ucx_endpoint_watched(request);
+	if (__builtin_expect(request->flags & (UCX_WATCH | UCX_AM), 0)) {
+		if (request->flags & UCX_AM)
+			ucx_am_arrived(request, completion);
+		else
+			ucx_endpoint_watched(request);
 		return;
 	}
 	if (request->flags & UCX_SEND)
@@ -85,6 +89,7 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->context = context;
 	worker->ended_end = &worker->ended;
 	list_init(&worker->endpoints);
+	ucx_am_init(worker);
 	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
 										       : UCS_THREAD_MODE_SINGLE;
 	ucx_state_name(worker->name, params->field_mask & UCP_WORKER_PARAM_FIELD_NAME ? params->name : NULL, worker);
@@ -107,6 +112,7 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	thole_endpoint_close(worker->thole);
 	while ((node = list_first(&worker->endpoints)))
 		ucx_endpoint_free(container_of(node, struct ucp_ep, node));
+	ucx_am_drop_all(worker);
 	ucx_request_drop_all(worker);
 	free(worker);
 }
@@ -134,7 +140,7 @@ ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_THREAD_MODE)
 		attr->thread_mode = worker->thread_mode;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER)
-		attr->max_am_header = 0;
+		attr->max_am_header = worker->context->am ? UCX_AM_HEADER_MAX : 0;
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_NAME)
 		ucx_state_name(attr->name, worker->name, worker);
 	if (attr->field_mask & UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING)
@@ -155,14 +161,18 @@ void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
 	struct ucx_request *ended;
+	bool called;
 	int handled;
 
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = charge_progress(&worker->charge, worker->thole);
 	ended = ucx_request_ended(worker);
+	called = worker->am.handler_count > 0 && ucx_am_turn(worker);
 	charge_leave(&worker->charge);
 	if (ended)
 		ucx_request_tell_all(ended);
-	return (unsigned)handled + (ended != NULL);
+	if (called)
+		ucx_am_tell_all(worker);
+	return (unsigned)handled + (ended || called);
 }

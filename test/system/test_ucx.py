@@ -355,7 +355,7 @@ def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> N
     assert "Thole reads none" not in explained("--through", "libfabric", *several)
 
 
-@pytest.mark.about("mpich", "impi")
+@pytest.mark.about("impi")
 def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())
     assert done.returncode != 0

@@ -32,27 +32,31 @@ static bool variable_is_whole(const char *expected, char reason[REASON_MAX])
 	return false;
 }
 
-static bool provider_is_there(char reason[REASON_MAX])
+static bool file_is_there(const char *name, const char *folders, char reason[REASON_MAX])
 {
-	const char *folders = getenv(provider_path);
 	char path[PATH_MAX];
 
 	for (const char *folder = folders; folder && *folder;
 	     folder += strcspn(folder, ":"), folder += *folder == ':') {
-		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(folder, ":"), folder, provider_file);
+		snprintf(path, sizeof(path), "%.*s/%s", (int)strcspn(folder, ":"), folder, name);
 		if (access(path, R_OK) == 0)
 			return true;
 	}
-	snprintf(reason, REASON_MAX, "its host has no %s in %.500s", provider_file, folders ? folders : "any folder");
+	snprintf(reason, REASON_MAX, "its host has no %s in %.500s", name, folders ? folders : "any folder");
 	return false;
 }
 
-bool environment_is_whole(char **expected, char reason[REASON_MAX])
+bool environment_is_whole(char **expected, const char *ucx_folders, char reason[REASON_MAX])
 {
-	for (; *expected; expected++)
+	bool by_fabric = !ucx_folders;
+
+	for (; *expected; expected++) {
 		if (!variable_is_whole(*expected, reason))
 			return false;
-	return provider_is_there(reason);
+		by_fabric |= strcmp(*expected, provider_path) == 0;
+	}
+	return by_fabric ? file_is_there(provider_file, getenv(provider_path), reason)
+			 : file_is_there(ucx_file, ucx_folders, reason);
 }
 
 void program_reason(const char *program, int error, char reason[REASON_MAX])

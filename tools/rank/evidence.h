@@ -21,9 +21,10 @@ struct evidence {
 	bool provider, library; /* Thole's are: that for libfabric, that for UCX */
 };
 
-/* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL. False: reason says what is
+/* Whether a rank has what it needs: expected are NAME or NAME=VALUE, ended by NULL; ucx_folders, unless NULL, where our
+ * library for UCX is, which is enough for a rank to whom no provider's folder is told. False: reason says what is
  * missing. */
-bool environment_is_whole(char **expected, char reason[REASON_MAX]);
+bool environment_is_whole(char **expected, const char *ucx_folders, char reason[REASON_MAX]);
 
 /* Why a program cannot be run, as errno says. */
 void program_reason(const char *program, int error, char reason[REASON_MAX]);

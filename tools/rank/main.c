@@ -405,7 +405,7 @@ int main(int count, char **words)
 	rank.program = words + end + 1;
 	if (*rank.expected && strncmp(*rank.expected, ucx_argument, sizeof(ucx_argument) - 1) == 0)
 		rank.evidence.folders = rank.at_opening.folders = *rank.expected++ + sizeof(ucx_argument) - 1;
-	if (!environment_is_whole(rank.expected, reason)) {
+	if (!environment_is_whole(rank.expected, rank.evidence.folders, reason)) {
 		rank_say_last(&rank, "refused", "", reason);
 		return STATUS_REFUSED;
 	}

@@ -18,7 +18,7 @@ from thole.base import host, native, output, paths
 from thole.base.text import size_text
 from thole.base.trouble import Trouble
 from thole.commands.arguments import add_venvs
-from thole.mpi.identify import fabric_version, installed, lacks_fabric
+from thole.mpi.identify import can_use_thole, fabric_version, has_ucx_alone, installed
 
 SECTIONS = ("host", "transports", "interfaces", "adapters", "options", "counters", "mpi")
 
@@ -75,7 +75,7 @@ def about_adapters() -> dict[str, Any]:
 def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
     rows = []
     for found in installed(folders):
-        usable = not lacks_fabric(found)
+        usable = can_use_thole(found)
         rows.append(
             {
                 "name": found.family.name,
@@ -85,6 +85,7 @@ def about_mpis(folders: list[Path]) -> list[dict[str, Any]]:
                 "libfabric": str(found.fabric or ""),
                 "libfabric_version": fabric_version(found.fabric) if found.fabric else "",
                 "usable": usable,
+                "through": ("ucx" if has_ucx_alone(found) else "libfabric") if usable else "",
                 "remedy": "" if usable else found.family.without,
             }
         )
@@ -223,6 +224,8 @@ def show_mpi(rows: list[dict[str, Any]]) -> list[Table]:
     table = output.table("MPI", "usable", "launcher", "libfabric")
     for row in rows:
         text = f"{row['libfabric_version']}  {row['libfabric']}" if row["usable"] else row["remedy"]
+        if row["through"] == "ucx":
+            text = "none: it goes through UCX's interface"
         table.add_row(row["title"], _yes(row["usable"]), escape(row["launcher"]), escape(text))
     if not rows:
         table.add_row("none found", "", "in PATH, /usr/bin or this virtual environment", "")

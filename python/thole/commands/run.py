@@ -51,16 +51,19 @@ def _about_hosts(result: Plan) -> list[str]:
         return ["hosts: this one" + (f" ({found.source})" if found.source else "")]
     first = next(iter(found.elsewhere), "HOST")
     named = ", ".join(found.names) or f"{found.count or 'as many'} as the launcher chooses"
-    path = result.environment()["FI_PROVIDER_PATH"].split(":")
-    where = " or ".join(f"{folder}/{result.provider.name}" for folder in path)
+    files = [(paths.UCX, result.ucx.split(":"))] if result.ucx else []
+    if provider_path := result.environment().get("FI_PROVIDER_PATH"):
+        files.insert(0, (result.provider.name, provider_path.split(":")))
+    name, path = files[0]
+    where = " or ".join(f"{folder}/{name}" for folder in path)
     lines = [
         f"hosts: {named}" + (f" ({found.source})" if found.source else ""),
         "  ranks of one host talk through shared memory, others over Ethernet; Thole chooses for each pair",
         f"  every host must have {where}",
-        f"    to see whether it does: ssh {first} ls -l {path[0]}/{result.provider.name}",
+        f"    to see whether it does: ssh {first} ls -l {path[0]}/{name}",
     ]
-    if result.ucx:
-        where = " or ".join(f"{folder}/{paths.UCX}" for folder in result.ucx.split(":"))
+    for name, folders in files[1:]:
+        where = " or ".join(f"{folder}/{name}" for folder in folders)
         lines.append(f"  and {where}; where one has not, use --through libfabric")
     if len(path) == 1:
         lines.append(
@@ -122,7 +125,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=INTERFACES[0],
         help="the interface by which the MPI's messages reach Thole; with UCX's small messages are faster. auto: UCX's "
         "for compiled programs without MPI's sessions, where an Open MPI was built with UCX and would take Thole's "
-        "library for that, else libfabric; ucx: that, or an error (default: %(default)s)",
+        "library for that, and for an MPICH without libfabric, else libfabric; ucx: that, or an error "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"

@@ -23,7 +23,7 @@ from thole.base import output, paths
 from thole.base.blocks import Block, replace
 from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
-from thole.mpi.identify import identify, installed, require_fabric
+from thole.mpi.identify import has_ucx_alone, identify, installed, require_fabric
 
 OURS = Block("# >>> written by thole setup; thole setup --undo takes it out", "# <<< thole setup")
 
@@ -184,6 +184,8 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
 
 
 def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
+    if has_ucx_alone(mpi):
+        raise Trouble(f"{mpi.label} reaches Thole through UCX's interface, which no file of its own can say", "use `thole run`")
     require_fabric(mpi)
     if mpi.fabric is None:
         raise Trouble(f"the libfabric of {mpi.label} was not found", "use `thole run`")

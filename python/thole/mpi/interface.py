@@ -11,7 +11,7 @@ from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import launch
 from thole.mpi.families import Mpi, agrees
-from thole.mpi.identify import require_ucx
+from thole.mpi.identify import has_ucx_alone, require_fabric, require_ucx
 from thole.mpi.program import is_linked, uses_sessions
 
 OFF = ("off", "no", "false", "0")  # as options say it
@@ -22,11 +22,16 @@ OF_UCX_READ = ("UCX_TLS", "UCX_LOG_")  # what has a setting of ours, and what ch
 
 def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -> Path | None:
     """Settle by which interface the MPI's messages reach Thole; the folder with our library for UCX, where by that."""
+    family = mpi.family
+    alone = not family.ucx_first and through != "libfabric" and has_ucx_alone(mpi)
+    if not alone and not (through == "ucx" and not family.ucx_first):
+        require_fabric(mpi)
     mpi.through = through
-    if through == "libfabric":
+    if through == "libfabric" or (through == "auto" and not family.ucx_first and not alone):
+        mpi.through = "libfabric"
         return None
     try:
-        if through == "auto" and mpi.family.ucx_components:
+        if through == "auto" and family.ucx_first:
             _judge_programs(mpi, command)
             _judge_options(chosen)
         if capable := capable_in(command):
@@ -36,11 +41,10 @@ def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -
             )
         return require_ucx(mpi)
     except Trouble as trouble:
-        if through == "ucx":
+        if through == "ucx" or alone:
             raise
         mpi.through = "libfabric"
-        if mpi.family.ucx_components:
-            mpi.why.append(f"its messages go through libfabric, since {trouble.what}")
+        mpi.why.append(f"its messages go through libfabric, since {trouble.what}")
         return None
 
 

@@ -14,7 +14,7 @@ from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import interface, judge, launch, starters, told
 from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
-from thole.mpi.identify import identify, require_fabric
+from thole.mpi.identify import identify
 from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
 from thole.mpi.launch import launcher_in
 from thole.mpi.program import PYTHON, identify_program, is_linked
@@ -75,7 +75,6 @@ def plan(
     if not command:
         raise Trouble("there is no command to run", "for example: thole run mpiexec -n 4 ./app")
     mpi = _mpi_of(command, mpi_name)
-    require_fabric(mpi)
     provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     command = told.expanded(way, command)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucx_send.h"
+
+#include "ucx_endpoint.h"
+#include "ucx_error.h"
+#include "ucx_flush.h"
+
+static __attribute__((noinline)) int ucx_send_segments(struct ucp_ep *endpoint, struct ucx_request *request,
+						       const void *buffer, size_t count, uint64_t tag,
+						       ucp_datatype_t datatype, unsigned thole_flags,
+						       size_t *length_p)
+{
+	const struct iovec *segments;
+	struct iovec single;
+	ucs_status_t status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &request->bounce);
+	int error = status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
+
+	if (!error)
+		error = thole_sendv(endpoint->thole, endpoint->peer, segments, count, tag, 0, thole_flags, request,
+				    NULL);
+	if (error || request->flags & UCX_ENDED)
+		ucx_datatype_end(&request->bounce, 0, UCS_OK);
+	else
+		*length_p = ucx_datatype_total(segments, count);
+	return error;
+}
+
+ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *request, const void *buffer, size_t count,
+				uint64_t tag, const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
+{
+	struct ucp_worker *worker = endpoint->worker;
+	ucp_datatype_t datatype = ucx_call_datatype(param);
+	size_t length = ucx_datatype_length(datatype, count);
+	ucs_status_ptr_t result;
+	ucs_status_t status;
+	int error;
+
+	if (__builtin_expect(ucx_datatype_is_contiguous(datatype), 1))
+		error = thole_send(endpoint->thole, endpoint->peer, buffer, length, tag, 0,
+				   thole_flags | THOLE_AT_ONCE, request, NULL);
+	else
+		error = ucx_send_segments(endpoint, request, buffer, count, tag, datatype, thole_flags, &length);
+	if (error == 1) { /* complete, and nothing said so */
+		request->status = UCS_OK;
+		request->flags |= UCX_ENDED;
+		error = 0;
+	}
+	if (__builtin_expect(error || (request->flags & UCX_ENDED &&
+				       !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)), 1)) {
+		status = error ? ucx_error_status(error) : request->status;
+		result = UCS_STATUS_PTR(status);
+		ucx_call_return(request, param, status);
+		if (__builtin_expect(error, 0))
+			ucx_endpoint_refused(endpoint, status);
+		charge_leave(&worker->charge);
+		return result;
+	}
+	request->callback.send = param->cb.send;
+	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
+	if (request->flags & UCX_ENDED) {
+		request->flags = ucx_call_flags(param, flags);
+		charge_leave(&worker->charge);
+		ucx_request_tell(request);
+		return ucx_request_shown(request);
+	}
+	if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)
+		flags |= UCX_UNASKED;
+	request->flags = ucx_call_flags(param, flags | UCX_SEND);
+	ucx_flush_sending(request, endpoint);
+	charge_leave(&worker->charge);
+	return ucx_request_shown(request);
+}

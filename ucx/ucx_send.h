@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_send.h - sends that need a request, or may need one: of messages with tags, and of active messages.
+ */
+#ifndef UCX_SEND_H
+#define UCX_SEND_H
+
+#include "ucx_call.h"
+
+/* Begin one with a request that ucx_call_begin gave, and leave the lock. flags: UCX_PLAIN or 0; thole_flags: enum
+ * thole_flags. Returns what the program's call does. */
+ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *request, const void *buffer, size_t count,
+				uint64_t tag, const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags);
+
+#endif /* UCX_SEND_H */
