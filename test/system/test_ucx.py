@@ -145,6 +145,28 @@ def test_conform__two_hosts(mpi: InstalledMpi, conform: Compile, two: Testbed) -
     assert_conformed(done.stdout, groups)
 
 
+def test_windows__cost_nothing_where_none_is_named(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    """Open MPI's btl/ofi sleeps for a second when it is closed."""
+    programs = {}
+    for name, text in {"idle": UNRECEIVED, "busy": WINDOWS}.items():
+        source, programs[name] = tmp_path / f"{name}.c", tmp_path / name
+        source.write_text(text)
+        compile_mpi(mpi.mpi, None, (), [source], programs[name])
+
+    def btl(*words: object, **env: str) -> str:
+        done = thole("run", "--explain", *map(str, mpi.command(2, *words)), env=mpi.environment(**env))
+        found = re.search(r"^\s*OMPI_MCA_btl +(\S+) ", done.stdout, re.M)
+        assert done.returncode == 0 and found, done.stdout + done.stderr
+        return found[1]
+
+    assert btl(programs["idle"]) == "self"
+    assert btl(programs["busy"]) == btl(mpi.python, "-c", "pass") == btl("sh", programs["idle"]) == "self,ofi"
+    assert btl(programs["idle"], OMPI_MCA_btl="self,ofi") == "self,ofi"
+    assert btl(programs["busy"], OMPI_MCA_btl="self") == "self"
+    done = mpi.run(2, programs["idle"])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_windows__where_others_were(mpi: InstalledMpi, two: Testbed, tmp_path: Path) -> None:
     """As NWChem has them, which computed something else."""
     source, program = tmp_path / "windows.c", tmp_path / "windows"

@@ -26,6 +26,7 @@ class Setting:
     what: str = "messages"  # what goes another way without it
     kept: str = "{what} may go another way"  # what follows where a value of the user's stays
     unless: str = ""  # it is for speed alone: left to users who have a variable that begins so, and on several hosts
+    spared: str = ""  # its value instead for programs that are seen to use nothing of `what`, which is dear to have
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,13 @@ OPENMPI_SETTINGS = COMMON + (
     Setting("OMPI_MCA_pml", "cm", "point-to-point through a matching transport, not through BTLs"),
     Setting("OMPI_MCA_mtl", "ofi", "that transport is libfabric"),
     Setting("OMPI_MCA_osc", "^ucx", "one-sided operations stay away from UCX", "one-sided operations"),
-    Setting("OMPI_MCA_btl", "self,ofi", "osc/rdma uses libfabric's put, get and atomics", "one-sided operations"),
+    Setting(
+        "OMPI_MCA_btl",
+        "self,ofi",
+        "osc/rdma uses libfabric's put, get and atomics",
+        "one-sided operations",
+        spared="self",
+    ),
     Setting(
         OPENMPI_FORWARD,
         "FI_PROVIDER_PATH;FI_PROVIDER",

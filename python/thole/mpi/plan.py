@@ -17,7 +17,7 @@ from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
 from thole.mpi.identify import identify
 from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
 from thole.mpi.launch import launcher_in
-from thole.mpi.program import PYTHON, identify_program, is_linked
+from thole.mpi.program import PYTHON, identify_program, is_linked, uses_windows
 
 JOB_KEY = "THOLE_JOB_KEY"
 # Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
@@ -90,10 +90,13 @@ def plan(
         result.warnings.append(complaint)
     wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
     users = {f"THOLE_{name.upper()}" for name in wanted}  # by --option, variables or files
+    idle = _uses_no_windows(result)
     for setting in mpi.settings:
-        value = _value(result, setting)
+        value, reason = _value(result, setting), setting.reason
+        if setting.spared and idle and not agrees(setting.name, os.environ.get(setting.name, ""), value):
+            value, reason = setting.spared, f"no {setting.what} are seen in the program: {value} would only take time"
         if value and setting.name not in users and setting.name != mpi.family.launch.export_list:
-            _add(result, setting.name, value, setting.reason, keep, setting.kept.format(what=setting.what))
+            _add(result, setting.name, value, reason, keep, setting.kept.format(what=setting.what))
     for name, value in chosen:
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
     if shared_heap:
@@ -119,6 +122,13 @@ def _judge(result: Plan) -> None:
         *judge.devices_of_ucx(ignored, hosts, chosen),
         *judge.network_interface(mpi, hosts, os.environ.get("FI_THOLE_INTERFACE") or chosen),
     ]
+
+
+def _uses_no_windows(result: Plan) -> bool:
+    """Whether all programs are machine code that is seen, and name no window. What they load later is not known."""
+    words = [result.command[place] for place in launch.programs(result.mpi.launch, result.command)]
+    found = [Path(path) for path in map(shutil.which, words) if path]
+    return len(found) == len(words) > 0 and not any(not is_linked(path) or uses_windows(path) for path in found)
 
 
 def _value(result: Plan, setting: Setting) -> str:

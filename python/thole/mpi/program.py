@@ -19,9 +19,10 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 from thole.mpi.identify import asked_python, find_fabric, holds, linked
 
-LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh)\.so(\.\d+)*")
+LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh|mpi_usempi\w*)\.so(\.\d+)*")
 LIBRARY_OF_C = re.compile(r"lib(mpi|mpich)\.so(\.\d+)*")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
+WINDOWS = (b"MPI_Win_", b"mpi_win_")
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
 
@@ -113,8 +114,17 @@ def is_linked(program: Path) -> bool:
 def uses_sessions(program: Path) -> bool:
     """Whether a program of machine code, or a library of its that is no MPI's, calls for a session, as far as it names
     the call."""
+    return _names(program, SESSIONS)
+
+
+def uses_windows(program: Path) -> bool:
+    """The same of windows, and so of one-sided operations."""
+    return _names(program, WINDOWS)
+
+
+def _names(program: Path, calls: Sequence[bytes]) -> bool:
     files = [program, *(path for name, path in linked(program).items() if not LIBRARY.fullmatch(name))]
-    return any(holds(path, name) for path in files for name in SESSIONS)
+    return any(holds(path, name) for path in files for name in calls)
 
 
 @functools.lru_cache
