@@ -420,7 +420,8 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
 
-/* Header and data one after the other. 0, or the length in all; more than SHORT_MAX is not written. */
+/* The data in one piece, behind a header of *length_p bytes, which grows to the length of both; more than SHORT_MAX is
+ * not written. */
 static ucs_status_t ucx_am_gather(unsigned char *to, size_t *length_p, const void *buffer, size_t count,
 				  ucp_datatype_t datatype)
 {
