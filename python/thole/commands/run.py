@@ -124,9 +124,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         choices=INTERFACES,
         default=INTERFACES[0],
         help="the interface by which the MPI's messages reach Thole; with UCX's small messages are faster. auto: UCX's "
-        "for compiled programs without MPI's sessions, where an Open MPI was built with UCX and would take Thole's "
-        "library for that, and for an MPICH without libfabric, else libfabric; ucx: that, or an error "
-        "(default: %(default)s)",
+        "for compiled programs without sessions, where an Open MPI was built with UCX and would take Thole's library, "
+        "and for MPICH without libfabric, else libfabric; ucx: that, or an error (default: %(default)s)",
     )
     parser.add_argument(
         "--mpi", choices=family_names(), help="the MPI, where the launcher does not tell"
