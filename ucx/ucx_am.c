@@ -374,16 +374,12 @@ void ucp_am_data_release(ucp_worker_h worker, void *data)
 
 static ucs_status_t ucx_am_copy(const struct ucx_am *message, void *buffer, size_t count, ucp_datatype_t datatype)
 {
-	struct iovec single = {buffer, ucx_datatype_length(datatype, count)};
-	const struct iovec *segments = &single;
-	struct ucx_bounce bounce = {0};
-	ucs_status_t status = UCS_OK;
+	const struct iovec *segments;
+	struct ucx_bounce bounce;
+	struct iovec single;
+	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &bounce);
 	size_t done = 0;
 
-	if (ucx_datatype_is_contiguous(datatype))
-		count = 1;
-	else
-		status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &bounce);
 	if (status != UCS_OK)
 		return status;
 	for (size_t i = 0; i < count && done < message->length; i++) {
@@ -425,16 +421,12 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
 static ucs_status_t ucx_am_gather(unsigned char *to, size_t *length_p, const void *buffer, size_t count,
 				  ucp_datatype_t datatype)
 {
-	struct iovec single = {(void *)(uintptr_t)buffer, ucx_datatype_length(datatype, count)};
-	const struct iovec *segments = &single;
-	struct ucx_bounce bounce = {0};
-	ucs_status_t status = UCS_OK;
+	const struct iovec *segments;
+	struct ucx_bounce bounce;
+	struct iovec single;
+	ucs_status_t status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &bounce);
 	size_t length;
 
-	if (ucx_datatype_is_contiguous(datatype))
-		count = 1;
-	else
-		status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &bounce);
 	if (status != UCS_OK)
 		return status;
 	length = ucx_datatype_total(segments, count);

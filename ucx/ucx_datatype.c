@@ -146,6 +146,20 @@ static bool ucx_datatype_is_vector(ucp_datatype_t datatype, size_t count)
 	return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && count <= THOLE_SEGMENTS_MAX;
 }
 
+/* What needs no bounce buffer: contiguous and scattered ones, the latter as they are. */
+static bool ucx_datatype_in_place(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
+				  const struct iovec **segments_p, struct ucx_bounce *bounce)
+{
+	*bounce = (struct ucx_bounce){0};
+	*segments_p = buffer;
+	if (!ucx_datatype_is_contiguous(datatype))
+		return ucx_datatype_is_vector(datatype, *count);
+	*single_p = (struct iovec){(void *)(uintptr_t)buffer, ucx_datatype_length(datatype, *count)};
+	*segments_p = single_p;
+	*count = 1;
+	return true;
+}
+
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
 			       const struct iovec **segments_p, struct ucx_bounce *bounce)
 {
@@ -153,9 +167,7 @@ ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size
 	void *state;
 	bool made;
 
-	*bounce = (struct ucx_bounce){0};
-	*segments_p = buffer;
-	if (ucx_datatype_is_vector(datatype, *count))
+	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p, bounce))
 		return UCS_OK;
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
@@ -174,9 +186,7 @@ ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *co
 {
 	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
 
-	*bounce = (struct ucx_bounce){0};
-	*segments_p = buffer;
-	if (ucx_datatype_is_vector(datatype, *count))
+	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p, bounce))
 		return UCS_OK;
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;

@@ -40,8 +40,8 @@ static inline size_t ucx_datatype_length(ucp_datatype_t datatype, size_t count)
 /* Bytes in all. */
 size_t ucx_datatype_total(const struct iovec *segments, size_t count);
 
-/* What is not contiguous, as segments for Thole: scattered ones where they are, others in a bounce buffer, packed (a
- * send) or with room (a receive). *single_p stands for the bounce buffer. Errors: NO_MEMORY, UNSUPPORTED. */
+/* A buffer as segments for Thole: contiguous and scattered ones where they are, others in a bounce buffer, packed (a
+ * send) or with room (a receive). *single_p stands for what is one segment. Errors: NO_MEMORY, UNSUPPORTED. */
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
 			       const struct iovec **segments_p, struct ucx_bounce *bounce);
 ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,

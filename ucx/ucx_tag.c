@@ -101,16 +101,9 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 {
 	const struct iovec *segments;
 	struct iovec single;
-	ucs_status_t status = UCS_OK;
+	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &request->bounce);
 	int error;
 
-	if (ucx_datatype_is_contiguous(datatype)) {
-		single = (struct iovec){buffer, ucx_datatype_length(datatype, count)};
-		segments = &single;
-		count = 1;
-	} else {
-		status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &request->bounce);
-	}
 	if (status != UCS_OK)
 		return status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
 	if (wanted.message)
@@ -223,7 +216,7 @@ ucx_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t count, struct
 		   ucp_datatype_t datatype, ucp_tag_recv_callback_t callback)
 {
 	ucp_request_param_t param = ucx_call_param(datatype, UCP_OP_ATTR_FLAG_NO_IMM_CMPL |
-							    (callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0));
+							     (callback ? UCP_OP_ATTR_FIELD_CALLBACK : 0));
 
 	param.cb.recv = (ucp_tag_recv_nbx_callback_t)(uintptr_t)callback; /* told apart by UCX_PLAIN */
 	return ucx_tag_recv(worker, buffer, count, wanted, &param, UCX_PLAIN);

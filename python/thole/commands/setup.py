@@ -185,7 +185,9 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
 
 def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
     if has_ucx_alone(mpi):
-        raise Trouble(f"{mpi.label} reaches Thole through UCX's interface, which no file of its own can say", "use `thole run`")
+        raise Trouble(
+            f"{mpi.label} reaches Thole through UCX's interface, which no file of its own can say", "use `thole run`"
+        )
     require_fabric(mpi)
     if mpi.fabric is None:
         raise Trouble(f"the libfabric of {mpi.label} was not found", "use `thole run`")

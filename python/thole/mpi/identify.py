@@ -236,9 +236,10 @@ def lacks_fabric(mpi: Mpi) -> bool:
 
 
 def has_ucx_alone(mpi: Mpi) -> bool:
-    """Whether an MPI has no libfabric, but UCX, and settings for that."""
-    names = {} if mpi.library is None or not mpi.family.ucx_settings else linked(mpi.library)
-    return lacks_fabric(mpi) and paths.UCX in names
+    """Whether an MPI has no libfabric, but UCX, and needs no more than that."""
+    if mpi.library is None or not mpi.family.ucx_settings or mpi.family.ucx_first:
+        return False
+    return lacks_fabric(mpi) and paths.UCX in linked(mpi.library)
 
 
 def can_use_thole(mpi: Mpi) -> bool:

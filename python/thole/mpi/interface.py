@@ -23,12 +23,11 @@ OF_UCX_READ = ("UCX_TLS", "UCX_LOG_")  # what has a setting of ours, and what ch
 def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -> Path | None:
     """Settle by which interface the MPI's messages reach Thole; the folder with our library for UCX, where by that."""
     family = mpi.family
-    alone = not family.ucx_first and through != "libfabric" and has_ucx_alone(mpi)
-    if not alone and not (through == "ucx" and not family.ucx_first):
+    by_ucx = through == "ucx" or (through == "auto" and (family.ucx_first or has_ucx_alone(mpi)))
+    if family.ucx_first or not by_ucx:
         require_fabric(mpi)
-    mpi.through = through
-    if through == "libfabric" or (through == "auto" and not family.ucx_first and not alone):
-        mpi.through = "libfabric"
+    mpi.through = through if by_ucx else "libfabric"
+    if not by_ucx:
         return None
     try:
         if through == "auto" and family.ucx_first:
@@ -41,7 +40,7 @@ def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -
             )
         return require_ucx(mpi)
     except Trouble as trouble:
-        if through == "ucx" or alone:
+        if through == "ucx" or not family.ucx_first:
             raise
         mpi.through = "libfabric"
         mpi.why.append(f"its messages go through libfabric, since {trouble.what}")

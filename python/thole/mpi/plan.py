@@ -90,7 +90,7 @@ def plan(
         result.warnings.append(complaint)
     wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
     users = {f"THOLE_{name.upper()}" for name in wanted}  # by --option, variables or files
-    idle = _uses_no_windows(result)
+    idle = any(setting.spared for setting in mpi.settings) and _uses_no_windows(result)
     for setting in mpi.settings:
         value, reason = _value(result, setting), setting.reason
         if setting.spared and idle and not agrees(setting.name, os.environ.get(setting.name, ""), value):
