@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "front/yield.h"
 #include "prov_core.h"
 #include "prov_error.h"
 #include "prov_stub.h"
-#include "prov_yield.h"
 
 enum {
 	QUEUE_MIN = 256, /* entries of a queue before it grows */
@@ -119,7 +119,7 @@ static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, 
 	struct prov_cq *cq = prov_cq_of(fid);
 	ssize_t taken = 0;
 
-	prov_yield_look();
+	yield_look();
 	if (!prov_cq_empty(cq))
 		prov_domain_lock(cq->domain);
 	else if (!prov_domain_poll(cq->domain))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "front/counted.h"
+#include "front/yield.h"
 #include "prov_atomic.h"
 #include "prov_binding.h"
 #include "prov_completion.h"
@@ -22,7 +23,6 @@
 #include "prov_stub.h"
 #include "prov_thread.h"
 #include "prov_watch.h"
-#include "prov_yield.h"
 
 /* ---- Slots of the domain --------------------------------------------------------------------- */
 
@@ -342,17 +342,6 @@ static int prov_ep_maps_open(struct prov_endpoint *endpoint)
 	return error ? error : prov_map_set(&endpoint->sources, 0, PROV_NONE);
 }
 
-static void prov_ep_yield_read(const struct prov_endpoint *endpoint)
-{
-	char text[8];
-
-	/* Where ranks share cores there is always one that has a use for it. */
-	if (prov_option_oversubscribed(endpoint->thole))
-		return;
-	if (!thole_option_get(endpoint->thole, "mpi_yield", text, sizeof text) && !strcmp(text, "spare"))
-		prov_yield_spare();
-}
-
 static void prov_ep_memory_read(const struct prov_endpoint *endpoint)
 {
 	uint64_t least;
@@ -389,7 +378,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	if (error)
 		goto free;
 	prov_ep_multi_min_read(endpoint);
-	prov_ep_yield_read(endpoint);
+	yield_spare_if_told(endpoint->thole);
 	prov_ep_memory_read(endpoint);
 	prov_domain_lock(endpoint->domain);
 	error = prov_ep_slot_take(endpoint);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/blocks.h"
-#include "prov_import.h"
+#include "front/import.h"
 
 enum { ALIGNMENT = 16 }; /* malloc's */
 
@@ -52,7 +52,7 @@ void prov_heap_share(size_t least)
 		return;
 	heap_least = least;
 	/* Who frees comes first: what was allocated before goes back by it, too. */
-	prov_import_set("free", (void (*)(void))prov_heap_free);
-	prov_import_set("realloc", (void (*)(void))prov_heap_realloc);
-	prov_import_set("malloc", (void (*)(void))prov_heap_malloc);
+	import_set("free", (void (*)(void))prov_heap_free);
+	import_set("realloc", (void (*)(void))prov_heap_realloc);
+	import_set("malloc", (void (*)(void))prov_heap_malloc);
 }

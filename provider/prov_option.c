@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "prov_core.h"
 #include "thole.h"
@@ -72,13 +71,6 @@ bool prov_option_native(void)
 const char *const *prov_option_strings(void)
 {
 	return (const char *const *)options;
-}
-
-bool prov_option_oversubscribed(struct thole_endpoint *endpoint)
-{
-	uint64_t ranks;
-
-	return !thole_option_number(endpoint, "local_ranks", &ranks) && ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 bool prov_option_thread(void)

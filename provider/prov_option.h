@@ -15,9 +15,6 @@ void prov_option_read(void);
 /* For thole_endpoint_open: "name=value" strings ended by NULL. */
 const char *const *prov_option_strings(void);
 
-/* Whether the job has more processes on this host than that has cores, as far as an endpoint was told how many. */
-bool prov_option_oversubscribed(struct thole_endpoint *endpoint);
-
 /* Whether domains make progress by themselves: Thole's option progress_thread. */
 bool prov_option_thread(void);
 

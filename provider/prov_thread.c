@@ -6,7 +6,7 @@
 #include "base/attendance.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "prov_option.h"
+#include "front/job.h"
 #include "prov_watch.h"
 
 struct prov_thread {
@@ -76,7 +76,7 @@ int prov_thread_add(struct prov_thread *thread, struct thole_endpoint *endpoint)
 
 	if (!thread)
 		return error;
-	if (prov_option_oversubscribed(endpoint))
+	if (job_oversubscribed(endpoint))
 		store_relaxed(&thread->steps_in, 1);
 	prov_watch_wake(&thread->watch); /* so that it arms the new endpoint before it sleeps again */
 	return error;

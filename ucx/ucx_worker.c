@@ -8,6 +8,7 @@
 
 #include "front/caretaker.h"
 #include "front/counted.h"
+#include "front/yield.h"
 #include "ucx_am.h"
 #include "ucx_endpoint.h"
 #include "ucx_error.h"
@@ -65,11 +66,13 @@ static int ucx_worker_open(struct ucp_worker *worker)
 	};
 	int error = thole_endpoint_open(&attr, &worker->thole);
 
-	if (error)
+	if (error) {
 		ucx_error_tell("no endpoint", error);
-	else
-		thole_option_number(worker->thole, "eager_max", &worker->unasked_max);
-	return error;
+		return error;
+	}
+	thole_option_number(worker->thole, "eager_max", &worker->unasked_max);
+	yield_spare_if_told(worker->thole);
+	return 0;
 }
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
@@ -164,6 +167,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	bool called;
 	int handled;
 
+	yield_look();
 	if (!charge_poll(&worker->charge))
 		return 0;
 	handled = charge_progress(&worker->charge, worker->thole);

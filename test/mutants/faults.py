@@ -22,9 +22,9 @@ class Fault(NamedTuple):
 
 ANSWER = "src/transport/datagram/answer.c"
 SHARED = "src/transport/shm/shared.c"
-YIELD = "provider/prov_yield.c"
+YIELD = "front/yield.c"
 HEAP_OF_MPI = "provider/prov_heap.c"
-IMPORT = "provider/prov_import.c"
+IMPORT = "front/import.c"
 IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 RESPONDER = "src/transport/datagram/responder.c"
@@ -4666,19 +4666,19 @@ FAULTS = [
     Fault(
         "who has others at its core spares its yields",
         YIELD,
-        "	if (prov_yield_others_ran(self))\n		self->made = YIELD_STAYS;\n	return result;",
+        "	if (yield_others_ran(self))\n		self->made = YIELD_STAYS;\n	return result;",
         "	return result;",
     ),
     Fault(
         "yields are made for once where others go on running",
         YIELD,
-        "if (self->calls % YIELD_AGAIN == 0 && prov_yield_others_ran(self))",
+        "if (self->calls % YIELD_AGAIN == 0 && yield_others_ran(self))",
         "if (false)",
     ),
     Fault(
         "a switch of the kernel's own counts as another's turn",
         YIELD,
-        "	prov_yield_others_ran(self); /* switches that were no yield's do not count */\n",
+        "	yield_others_ran(self); /* switches that were no yield's do not count */\n",
         "",
     ),
     Fault(
@@ -4688,9 +4688,21 @@ FAULTS = [
         "	if (false)",
     ),
     Fault(
+        "who waits by UCX's interface is not seen to",
+        "ucx/ucx_worker.c",
+        "	yield_look();\n",
+        "",
+    ),
+    Fault(
+        "yields of an MPICH that goes by UCX's interface are all made",
+        "ucx/ucx_worker.c",
+        "	yield_spare_if_told(worker->thole);\n",
+        "",
+    ),
+    Fault(
         "everybody's yields are taken over",
         IMPORT,
-        "	if (!prov_import_is_mpich(info->dlpi_name))",
+        "	if (!import_is_mpich(info->dlpi_name))",
         "	if (false)",
     ),
     Fault(

@@ -54,12 +54,13 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
 
 
 @pytest.mark.about("mpich")
-def test_yields__only_where_others_want_the_core(mpi: InstalledMpi, tmp_path: Path) -> None:
-    """MPICH calls sched_yield after each look. With `thole run` these calls are the provider's to make."""
+@pytest.mark.parametrize("interface", ["libfabric", "ucx"])
+def test_yields__only_where_others_want_the_core(mpi: InstalledMpi, tmp_path: Path, interface: str) -> None:
+    """MPICH calls sched_yield after each look. With `thole run` these calls are Thole's to make, by either interface."""
     program = tmp_path / "yields"
     compile_mpi(mpi.mpi, None, (), [HERE / "yields_of_mpi.c"], program)
     for options, at_work in (({}, "thole"), ({"mpi_yield": "keep"}, "mpi")):
-        done = launch(mpi, 2, program, options=options, timeout=120)
+        done = launch(mpi.by(interface), 2, program, options=options, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         calls = dict(re.findall(r"(mpi|thole) (\d+)", done.stdout))
         assert int(calls.pop(at_work)) > 0, done.stdout

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * yields_of_mpi - who calls sched_yield while two ranks exchange messages: the MPI library, or the provider for it.
+ * yields_of_mpi - who calls sched_yield while two ranks exchange messages: the MPI library, or Thole's for it: the
+ * provider, or what it has for UCX.
  *
  * Defines the function, so that all calls but the kernel's own come here. Rank 0 prints how many there were of each
  * after MPI_Init.
@@ -23,7 +24,7 @@ int sched_yield(void)
 
 	if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname) {
 		by_mpi += strstr(caller.dli_fname, "/libmpi") != NULL;
-		by_thole += strstr(caller.dli_fname, "/libthole-fi") != NULL;
+		by_thole += strstr(caller.dli_fname, "/libthole-fi") || strstr(caller.dli_fname, "/libucp");
 	}
 	return (int)syscall(SYS_sched_yield);
 }

@@ -3,6 +3,7 @@
  * asked for as a request comes back. */
 #include "unit.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
@@ -10,7 +11,7 @@
 #include "thole.h"
 #include "ucx_flush.h"
 
-static unsigned progresses, polls;
+static unsigned progresses, polls, yields;
 
 int __real_thole_progress(struct thole_endpoint *endpoint);
 int __wrap_thole_progress(struct thole_endpoint *endpoint);
@@ -27,6 +28,15 @@ int __wrap_thole_poll(struct thole_endpoint *endpoint, struct thole_completion *
 {
 	polls++;
 	return __real_thole_poll(endpoint, completions, count);
+}
+
+int yields_lazy(void);
+int __wrap_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+	yields++;
+	return 0;
 }
 
 static ucp_worker_h worker_open(ucp_context_h *context_p, ucs_thread_mode_t mode)
@@ -235,6 +245,42 @@ static void flush__of_what_was_sent_before(void **state)
 	ucp_cleanup(context);
 }
 
+static void *worker_waits(void *arg)
+{
+	ucp_worker_progress(arg);
+	return arg;
+}
+
+/* How many of a hundred calls of an MPI library are made by us. */
+static unsigned yields_made(void)
+{
+	unsigned before = yields;
+
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(yields_lazy(), 0);
+	return yields - before;
+}
+
+/* Once a second thread waits by its progress they are all made: it may wait for a lock of the library's. */
+static void yields__are_a_workers_to_make(void **state)
+{
+	ucp_context_h context;
+	ucp_worker_h worker;
+	pthread_t thread;
+
+	(void)state;
+	setenv("THOLE_MPI_YIELD", "spare", 1);
+	worker = worker_open(&context, UCS_THREAD_MODE_MULTI);
+	unsetenv("THOLE_MPI_YIELD");
+	ucp_worker_progress(worker);
+	assert_in_range(yields_made(), 1, 99);
+	assert_int_equal(pthread_create(&thread, NULL, worker_waits, worker), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(yields_made(), 100);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +290,7 @@ int main(void)
 		cmocka_unit_test(send__fails_in_its_call),
 		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
+		cmocka_unit_test(yields__are_a_workers_to_make),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

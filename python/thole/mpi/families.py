@@ -121,7 +121,7 @@ MPICH_UCX_SETTINGS = (
     Setting("LD_LIBRARY_PATH", "{ucx_dir}", "where MPICH finds Thole in place of UCX's own library"),
     _UCX_TLS,
     Setting("MPIR_CVAR_CH4_NETMOD", "ucx", "use what it takes for UCX, where MPICH has several"),
-    next(row for row in MPICH_SETTINGS if row.name == "MPIR_CVAR_NOLOCAL"),
+    *(row for row in MPICH_SETTINGS if row.name in ("MPIR_CVAR_NOLOCAL", "THOLE_MPI_YIELD")),
 )
 
 # Of an Open MPI that takes our library for UCX's; one-sided operations go as above, since that has messages alone.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_import.c - a function that MPICH's library calls is another one from now on, see prov_import.h.
+ * import.c - a function that MPICH's library calls is another one from now on, see import.h.
  */
-#include "prov_import.h"
+#include "import.h"
 
 #include <elf.h>
 #include <link.h>
@@ -41,30 +41,30 @@ struct object {
 	} tables[2];         /* of calls, and of all else */
 };
 
-static const void *prov_import_at(const struct object *object, ElfW(Addr) address)
+static const void *import_at(const struct object *object, ElfW(Addr) address)
 {
 	/* The linker of some systems leaves addresses in the dynamic section as they are in the file. */
 	return (const void *)(address < object->info->dlpi_addr ? object->info->dlpi_addr + address : address);
 }
 
-static void prov_import_read(struct object *object, const ElfW(Dyn) *entry)
+static void import_read(struct object *object, const ElfW(Dyn) *entry)
 {
 	for (; entry->d_tag != DT_NULL; entry++) {
 		switch (entry->d_tag) {
 		case DT_SYMTAB:
-			object->symbols = prov_import_at(object, entry->d_un.d_ptr);
+			object->symbols = import_at(object, entry->d_un.d_ptr);
 			break;
 		case DT_STRTAB:
-			object->names = prov_import_at(object, entry->d_un.d_ptr);
+			object->names = import_at(object, entry->d_un.d_ptr);
 			break;
 		case DT_JMPREL:
-			object->tables[0].first = prov_import_at(object, entry->d_un.d_ptr);
+			object->tables[0].first = import_at(object, entry->d_un.d_ptr);
 			break;
 		case DT_PLTRELSZ:
 			object->tables[0].size = entry->d_un.d_val;
 			break;
 		case DT_RELA:
-			object->tables[1].first = prov_import_at(object, entry->d_un.d_ptr);
+			object->tables[1].first = import_at(object, entry->d_un.d_ptr);
 			break;
 		case DT_RELASZ:
 			object->tables[1].size = entry->d_un.d_val;
@@ -76,7 +76,7 @@ static void prov_import_read(struct object *object, const ElfW(Dyn) *entry)
 }
 
 /* Whether the linker has made a page unwritable: those that such a segment fills to their end. */
-static bool prov_import_is_sealed(const struct dl_phdr_info *info, uintptr_t start, uintptr_t page)
+static bool import_is_sealed(const struct dl_phdr_info *info, uintptr_t start, uintptr_t page)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -88,10 +88,10 @@ static bool prov_import_is_sealed(const struct dl_phdr_info *info, uintptr_t sta
 	return false;
 }
 
-static void prov_import_write(const struct object *object, uintptr_t *place)
+static void import_write(const struct object *object, uintptr_t *place)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)place & ~(page - 1);
-	bool sealed = prov_import_is_sealed(object->info, start, page);
+	bool sealed = import_is_sealed(object->info, start, page);
 
 	if (sealed && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
 		return;
@@ -101,7 +101,7 @@ static void prov_import_write(const struct object *object, uintptr_t *place)
 		mprotect((void *)start, page, PROT_READ);
 }
 
-static void prov_import_take(const struct object *object)
+static void import_take(const struct object *object)
 {
 	for (int t = 0; t < 2; t++) {
 		const ElfW(Rela) *end = object->tables[t].first + object->tables[t].size / sizeof(ElfW(Rela));
@@ -112,12 +112,12 @@ static void prov_import_take(const struct object *object)
 
 			if ((kind == IMPORT_CALL || kind == IMPORT_DATA) &&
 			    strcmp(object->names + symbol->st_name, object->wanted->name) == 0)
-				prov_import_write(object, (uintptr_t *)(object->info->dlpi_addr + import->r_offset));
+				import_write(object, (uintptr_t *)(object->info->dlpi_addr + import->r_offset));
 		}
 	}
 }
 
-static bool prov_import_is_mpich(const char *path)
+static bool import_is_mpich(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
 	bool is_mpich = false;
@@ -127,25 +127,25 @@ static bool prov_import_is_mpich(const char *path)
 	return is_mpich;
 }
 
-static int prov_import_seen(struct dl_phdr_info *info, size_t size, void *arg)
+static int import_seen(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct object object = {.wanted = arg, .info = info};
 
 	(void)size;
-	if (!prov_import_is_mpich(info->dlpi_name))
+	if (!import_is_mpich(info->dlpi_name))
 		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			prov_import_read(&object, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
+			import_read(&object, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr));
 	if (object.symbols && object.names)
-		prov_import_take(&object);
+		import_take(&object);
 	return 0;
 }
 
-int prov_import_set(const char *name, void (*function)(void))
+int import_set(const char *name, void (*function)(void))
 {
 	struct wanted wanted = {.name = name, .function = (uintptr_t)function};
 
-	dl_iterate_phdr(prov_import_seen, &wanted);
+	dl_iterate_phdr(import_seen, &wanted);
 	return wanted.places;
 }

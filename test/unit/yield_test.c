@@ -3,7 +3,7 @@
  * The MPI library's calls of sched_yield: which are made, and whose are taken over: those of libraries that are called
  * as an MPI's, however they were linked, and nobody else's.
  *
- * sched_yield is counted where prov_yield calls it, and what the kernel says of switches is made up.
+ * sched_yield is counted where front/yield.c calls it, and what the kernel says of switches is made up.
  */
 #include "unit.h"
 
@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "prov_yield.h"
+#include "front/yield.h"
 
 int yields_lazy(void);
 int yields_sealed(void);
@@ -55,31 +55,31 @@ static int made_of(int (*yields)(void), int calls)
 static void yield__alone(void **state)
 {
 	(void)state;
-	assert_int_equal(made_of(prov_yield, 100 * SPARED), 100);
+	assert_int_equal(made_of(yield_sparing, 100 * SPARED), 100);
 	kernel.switches++; /* the kernel's own choice: nobody came by a yield */
-	assert_int_equal(made_of(prov_yield, 100 * SPARED), 100);
+	assert_int_equal(made_of(yield_sparing, 100 * SPARED), 100);
 }
 
 static void yield__where_others_run(void **state)
 {
 	(void)state;
 	kernel.others = true;
-	made_of(prov_yield, SPARED);
-	assert_int_equal(made_of(prov_yield, 10000), 10000);
+	made_of(yield_sparing, SPARED);
+	assert_int_equal(made_of(yield_sparing, 10000), 10000);
 	kernel.others = false;
-	assert_in_range(made_of(prov_yield, 10000), STAYS, STAYS + 16 + 10000 / SPARED);
-	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10);
+	assert_in_range(made_of(yield_sparing, 10000), STAYS, STAYS + 16 + 10000 / SPARED);
+	assert_int_equal(made_of(yield_sparing, 10 * SPARED), 10);
 }
 
 /* By the name of the library, wherever it has the function's address, and however that is protected. */
 static void spare__whose_calls(void **state)
 {
 	(void)state;
-	assert_false(prov_yield_spared);
+	assert_false(yield_spared);
 	assert_int_equal(made_of(yields_lazy, 2 * SPARED), 0); /* bound by now */
-	prov_yield_spare();
-	prov_yield_spare();
-	assert_true(prov_yield_spared);
+	yield_spare();
+	yield_spare();
+	assert_true(yield_spared);
 	assert_int_equal(made_of(yields_lazy, 10 * SPARED), 10);
 	assert_int_equal(made_of(yields_sealed, 10 * SPARED), 10);
 	assert_int_equal(made_of(yields_other, 10 * SPARED), 0);
@@ -87,7 +87,7 @@ static void spare__whose_calls(void **state)
 
 static void *look(void *arg)
 {
-	prov_yield_look();
+	yield_look();
 	return arg;
 }
 
@@ -96,11 +96,11 @@ static void yield__with_threads_that_look(void **state)
 	pthread_t thread;
 
 	(void)state;
-	prov_yield_look();
-	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10);
+	yield_look();
+	assert_int_equal(made_of(yield_sparing, 10 * SPARED), 10);
 	assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_int_equal(made_of(prov_yield, 10 * SPARED), 10 * SPARED);
+	assert_int_equal(made_of(yield_sparing, 10 * SPARED), 10 * SPARED);
 }
 
 int main(void)

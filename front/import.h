@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_import.h - a function that MPICH's library calls is another one from now on.
+ * import.h - a function that MPICH's library calls is another one from now on.
  *
  * The library's table of imports is written, as the dynamic linker would have done for a library that was preloaded.
  * Nobody else's calls are touched, and the sanitizers' ways are not, in which preloading is. The function stays for as
  * long as the process runs; so its own library does, too (-z nodelete).
  */
-#ifndef PROV_IMPORT_H
-#define PROV_IMPORT_H
+#ifndef FRONT_IMPORT_H
+#define FRONT_IMPORT_H
 
 /* Where this process has the library. How many places there were; 0 where the function is not called by a table, or the
  * processor's tables are not known here. Other MPIs, whose libraries have other names, are left alone: their parts may
  * free what another part allocated. */
-int prov_import_set(const char *name, void (*function)(void));
+int import_set(const char *name, void (*function)(void));
 
 #endif

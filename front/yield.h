@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_yield.h - calls of sched_yield that MPICH makes and nobody needs.
+ * yield.h - calls of sched_yield that MPICH makes and nobody needs.
  *
  * MPICH waits in a loop that looks once and then gives its core away, found or not: at least one system call for each
  * message that it waits for, which takes longer than the message. Where nobody else wants the core it does nothing.
@@ -9,26 +9,32 @@
  * What always holds: where others run when it yields, it yields; and once a second thread has looked for completions
  * each call is made, since that thread may wait for a lock that the first one takes again at once.
  */
-#ifndef PROV_YIELD_H
-#define PROV_YIELD_H
+#ifndef FRONT_YIELD_H
+#define FRONT_YIELD_H
 
 #include <stdbool.h>
 
+#include "thole.h"
+
 /* Take over the calls of the MPI library of this process, if it makes any. Any number of times. */
-void prov_yield_spare(void);
+void yield_spare(void);
+
+/* Where the options of an endpoint, which is open, want that, and ranks have a core each: else there is always one that
+ * has a use for it. */
+void yield_spare_if_told(struct thole_endpoint *endpoint);
 
 /* What they come to; as sched_yield. */
-int prov_yield(void);
+int yield_sparing(void);
 
-extern bool prov_yield_spared; /* calls have been taken over */
+extern bool yield_spared; /* calls have been taken over */
 
-void prov_yield_looks(void);
+void yield_looks(void);
 
 /* The calling thread looks for completions. */
-static inline void prov_yield_look(void)
+static inline void yield_look(void)
 {
-	if (__builtin_expect(prov_yield_spared, 0))
-		prov_yield_looks();
+	if (__builtin_expect(yield_spared, 0))
+		yield_looks();
 }
 
 #endif

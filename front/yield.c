@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_yield.c - calls of sched_yield that MPICH makes and nobody needs, see prov_yield.h.
+ * yield.c - calls of sched_yield that MPICH makes and nobody needs, see yield.h.
  */
-#include "prov_yield.h"
+#include "yield.h"
 
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/resource.h>
 
-#include "prov_import.h"
+#include "import.h"
+#include "job.h"
 
 enum {
 	YIELD_LOOK = 64,    /* calls of which one is made, to see whether others run then */
@@ -28,9 +30,9 @@ static __thread char looker_here;
 static uintptr_t looker; /* the thread that looked first, by an address of its own; 0: none has */
 static bool several;     /* threads have looked */
 
-bool prov_yield_spared;
+bool yield_spared;
 
-void prov_yield_looks(void)
+void yield_looks(void)
 {
 	uintptr_t first = __atomic_load_n(&looker, __ATOMIC_RELAXED);
 
@@ -42,7 +44,7 @@ void prov_yield_looks(void)
 }
 
 /* How often others got this thread's core. A switch that sched_yield caused counts as involuntary. */
-static uint64_t prov_yield_switches(void)
+static uint64_t yield_switches(void)
 {
 	struct rusage usage;
 
@@ -50,41 +52,50 @@ static uint64_t prov_yield_switches(void)
 }
 
 /* Whether others ran since this was asked last. */
-static bool prov_yield_others_ran(struct yielder *self)
+static bool yield_others_ran(struct yielder *self)
 {
 	uint64_t before = self->switches;
 
-	self->switches = prov_yield_switches();
+	self->switches = yield_switches();
 	return self->switches != before;
 }
 
-int prov_yield(void)
+int yield_sparing(void)
 {
 	struct yielder *self = &yielder;
 	int result;
 
-	prov_yield_looks();
+	yield_looks();
 	if (__atomic_load_n(&several, __ATOMIC_RELAXED))
 		return sched_yield();
 	self->calls++;
 	if (self->made > 0) {
 		result = sched_yield();
 		self->made--;
-		if (self->calls % YIELD_AGAIN == 0 && prov_yield_others_ran(self))
+		if (self->calls % YIELD_AGAIN == 0 && yield_others_ran(self))
 			self->made = YIELD_STAYS;
 		return result;
 	}
 	if (self->calls % YIELD_LOOK)
 		return 0;
-	prov_yield_others_ran(self); /* switches that were no yield's do not count */
+	yield_others_ran(self); /* switches that were no yield's do not count */
 	result = sched_yield();
-	if (prov_yield_others_ran(self))
+	if (yield_others_ran(self))
 		self->made = YIELD_STAYS;
 	return result;
 }
 
-void prov_yield_spare(void)
+void yield_spare(void)
 {
-	if (prov_import_set("sched_yield", (void (*)(void))prov_yield) > 0)
-		prov_yield_spared = true;
+	if (import_set("sched_yield", (void (*)(void))yield_sparing) > 0)
+		yield_spared = true;
+}
+
+void yield_spare_if_told(struct thole_endpoint *endpoint)
+{
+	char text[8];
+
+	if (!job_oversubscribed(endpoint) && !thole_option_get(endpoint, "mpi_yield", text, sizeof text) &&
+	    !strcmp(text, "spare"))
+		yield_spare();
 }
