@@ -36,10 +36,10 @@ static inline uint64_t clock_cost_ns(void)
 	return least_ns / READINGS;
 }
 
-/* Sleep for so long, less than a second. */
+/* Sleep for so long, or until a signal comes. */
 static inline void clock_sleep(uint64_t ns)
 {
-	const struct timespec pause = {.tv_nsec = (long)ns};
+	const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 
 	nanosleep(&pause, NULL);
 }

@@ -4700,6 +4700,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a death is told before the launcher can see it",
+        "src/message/peer.c",
+        "	if (status == THOLE_ERR_PEER)\n		peer_leave_to_launcher(endpoint);\n",
+        "",
+    ),
+    Fault(
+        "a launcher has its time for each process that dies",
+        "src/message/peer.c",
+        "	endpoint->launcher_had_grace = true;\n",
+        "",
+    ),
+    Fault(
+        "processes wait for a launcher that there is not",
+        "src/message/peer.c",
+        " || !options->local_ranks ||",
+        " ||",
+    ),
+    Fault(
         "everybody's yields are taken over",
         IMPORT,
         "	if (!import_is_mpich(info->dlpi_name))",

@@ -124,6 +124,79 @@ static void shm__nobody_is_there(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+static struct {
+	int sleeps;
+	int64_t seconds;
+	bool told; /* the loss, by then */
+	struct peer *peer;
+} launcher;
+
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
+{
+	(void)left;
+	launcher.sleeps++;
+	launcher.seconds = pause->tv_sec;
+	launcher.told = launcher.peer->base.gone;
+	return 0;
+}
+
+/* A launcher of ours hears of it first: once, and only where a process has died. */
+static void launcher__may_end_the_job_first(void **state)
+{
+	static const char *const launched[] = {"network=off", "local_ranks=1", "launcher_grace=7s", NULL};
+	static const char *const alone[] = {"network=off", "local_ranks=0", "launcher_grace=7s", NULL};
+	static const char *const hasty[] = {"network=off", "local_ranks=1", "launcher_grace=0", NULL};
+	static const struct {
+		const char *const *options;
+		int status, sleeps;
+	} cases[] = {
+		{launched, THOLE_ERR_PEER, 1},
+		{launched, THOLE_ERR_CLOSED, 0},
+		{launched, THOLE_ERR_ACCESS, 0},
+		{alone, THOLE_ERR_PEER, 0},
+		{hasty, THOLE_ERR_PEER, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct pair pair;
+
+		pair_open(&pair, cases[i].options);
+		launcher.sleeps = 0;
+		launcher.peer = endpoint_peer(pair.a, pair.a_to_b);
+		peer_lost(launcher.peer, cases[i].status);
+		assert_int_equal(launcher.sleeps, cases[i].sleeps);
+		assert_true(launcher.peer->base.gone);
+		if (launcher.sleeps) {
+			assert_int_equal(launcher.seconds, 7);
+			assert_false(launcher.told);
+		}
+		pair_close(&pair);
+	}
+}
+
+static void launcher__of_who_has_ended_before(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=1", NULL};
+	struct thole_request *request;
+	struct pair pair, other;
+
+	(void)state;
+	pair_open(&pair, options);
+	pair_open(&other, options);
+	launcher.sleeps = 0;
+	launcher.peer = endpoint_peer(pair.a, pair.a_to_b);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+	assert_int_equal(launcher.sleeps, 1);
+	peer_lost(endpoint_peer(pair.a, pair_peer(pair.a, other.b)), THOLE_ERR_PEER);
+	assert_int_equal(launcher.sleeps, 1);
+	thole_endpoint_close(pair.a);
+	pair_close(&other);
+}
+
 /* What an endpoint greets with: bytes, and a descriptor of its segment. */
 static struct greeted {
 	bool keep, foreign; /* a greeting is kept, and not sent; the other side of a socket is of another user */
@@ -1051,6 +1124,8 @@ int main(void)
 		cmocka_unit_test(shm__connects),
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
+		cmocka_unit_test(launcher__may_end_the_job_first),
+		cmocka_unit_test(launcher__of_who_has_ended_before),
 		cmocka_unit_test(greeting__is_checked),
 		cmocka_unit_test(greeting__of_another_version),
 		cmocka_unit_test(greeting__of_who_it_was),
