@@ -31,7 +31,8 @@ enum {
 	CONTENTION_ABSENCE_NS = 1000000, /* between two idle polls: worth asking the kernel why */
 	CONTENTION_WAITING_NS = 20000,   /* a caller that has run for longer between two polls computes */
 	CONTENTION_SPIN_NS = 5000,       /* before a sleep: who answers may be running */
-	CONTENTION_SLEEP_NS = 4000000,   /* a sleep at most: the caller may have other things to poll */
+	CONTENTION_SLEEP_NS = 4000000,   /* a sleep at most: the caller may have other things to poll, */
+	CONTENTION_SLEEP_BESIDE_NS = 200000, /* and has, where its process uses other endpoints, too */
 	CONTENTION_MANY = 128,           /* polls with success since the last loss: sleeping would cost them more */
 	CONTENTION_FREE = 4,             /* losses that buy nothing: a start of many ranks is full of them */
 	CONTENTION_SLEEPS_MIN = 8,       /* that the next one is worth, */

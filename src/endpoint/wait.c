@@ -130,6 +130,12 @@ static void endpoint_count_used(struct endpoint *whole)
 	add_relaxed(&thole_endpoints_used, 1);
 }
 
+/* None of this process is used but this one, if it is. */
+static bool endpoint_is_only_one(const struct endpoint *whole)
+{
+	return load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used;
+}
+
 /* A poll has found nothing. sleeps: and its caller sleeps in it, in place of yielding. */
 static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 {
@@ -150,8 +156,7 @@ static void endpoint_idle(struct thole_endpoint *endpoint, bool sleeps)
 		endpoint->base.polled |= endpoint->base.resting;
 	endpoint_count_used(whole);
 	/* Who has several polls each of them, and sleeps for none of the others. */
-	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO &&
-	    load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used)
+	if (yields && endpoint->base.options.yield == OPTION_YIELD_AUTO && endpoint_is_only_one(whole))
 		contention_yielded(&whole->contention, now_ns, cadence_waited(&whole->cadence), whole->calls);
 	if (contention_absent(&whole->contention, now_ns))
 		endpoint_was_absent(endpoint, now_ns);
@@ -245,8 +250,10 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 		}
 		if (n == 0) {
 			bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
+			bool beside = !endpoint_is_only_one(endpoint_of(endpoint));
 
-			endpoint_sleep(endpoint, now_ns, now_ns + CONTENTION_SLEEP_NS);
+			endpoint_sleep(endpoint, now_ns,
+				       now_ns + (beside ? CONTENTION_SLEEP_BESIDE_NS : CONTENTION_SLEEP_NS));
 			if (last)
 				endpoint_awake(endpoint);
 			n = endpoint_poll(endpoint);

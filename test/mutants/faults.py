@@ -4718,6 +4718,12 @@ FAULTS = [
         " ||",
     ),
     Fault(
+        "who sleeps while others have its core keeps its other endpoints from getting on",
+        "src/endpoint/wait.c",
+        "(beside ? CONTENTION_SLEEP_BESIDE_NS : CONTENTION_SLEEP_NS)",
+        "CONTENTION_SLEEP_NS",
+    ),
+    Fault(
         "everybody's yields are taken over",
         IMPORT,
         "	if (!import_is_mpich(info->dlpi_name))",

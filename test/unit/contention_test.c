@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -284,6 +285,8 @@ int __real_getrusage(__rusage_who_t who, struct rusage *usage);
 int __wrap_getrusage(__rusage_who_t who, struct rusage *usage);
 uint32_t __real_host_runnable(void);
 uint32_t __wrap_host_runnable(void);
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 static char byte;
 
@@ -322,6 +325,17 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 uint32_t __wrap_host_runnable(void)
 {
 	return runnable;
+}
+
+/* How long the last sleep was to be at most, seconds and nanoseconds; it ends at once. */
+static int64_t sleep_most[2];
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (number != SYS_epoll_pwait2)
+		return __real_syscall(number, a, b, c, d, e, f);
+	memcpy(sleep_most, (const void *)d, sizeof sleep_most);
+	return 0;
 }
 
 /* A poll by a caller whose core others had for 3 ms, and who has computed for so long. Whether it slept in it, by which
@@ -687,6 +701,36 @@ static void endpoint__forgets_sleeps(void **state)
 	waiting_end(&pair, receive);
 }
 
+/* While it sleeps nothing gets on at others of its process: not for long, then. */
+static void endpoint__sleeps_shortly_beside_others(void **state)
+{
+	static const struct {
+		uint32_t used;
+		int64_t least_ns, most_ns;
+	} cases[] = {
+		{0, CONTENTION_SLEEP_BESIDE_NS + 1, CONTENTION_SLEEP_NS},
+		{1, CONTENTION_SLEEP_BESIDE_NS / 2, CONTENTION_SLEEP_BESIDE_NS},
+	};
+	const char *const options[] = {"network=off", NULL};
+
+	(void)state;
+	computed_ns = 1000;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct thole_request *receive;
+		struct pair pair;
+
+		pair_open(&pair, options);
+		receive = waiting_begin(&pair);
+		thole_endpoints_used += cases[i].used;
+		while (!poll_sleeps(pair.a))
+			;
+		assert_int_equal(sleep_most[0], 0);
+		assert_in_range(sleep_most[1], cases[i].least_ns, cases[i].most_ns);
+		thole_endpoints_used -= cases[i].used;
+		waiting_end(&pair, receive);
+	}
+}
+
 /* Where no sleep is taken, since its caller's lock would be held meanwhile, it yields as before, and what was bought is
  * forgotten in time. */
 static void endpoint__yields_where_it_cannot_sleep(void **state)
@@ -803,6 +847,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
 		cmocka_unit_test(endpoint__forgets_sleeps),
+		cmocka_unit_test(endpoint__sleeps_shortly_beside_others),
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
