@@ -1557,8 +1557,8 @@ FAULTS = [
     ),
     Fault(
         "who waits for long at one of its endpoints sleeps for the others",
-        WAIT,
-        " &&\n\t    load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used)",
+        "src/endpoint/wait.c",
+        " && endpoint_is_only_one(whole))",
         ")",
     ),
     Fault(
