@@ -30,6 +30,8 @@
  *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It
  *    sleeps until a peer asks whether the process lives, and moves no messages. Peers must have the same job key to
  *    connect (option job_key).
+ *  - Where an MPI launcher has started the process, the call that sees a peer dead, the first one, holds it for a
+ *    second (option launcher_grace): meanwhile the launcher ends the job, and says how the peer ended.
  */
 #ifndef THOLE_H
 #define THOLE_H

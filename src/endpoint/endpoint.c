@@ -179,6 +179,15 @@ static void endpoint_trouble(const struct transport_owner *owner)
 	report_trouble(endpoint_of(container_of(owner, struct thole_endpoint, base))->report, thole_detail());
 }
 
+/* A launcher that sees a process die ends the job, and says which one it was and how it died. Who hears of it sooner
+ * has nothing to say but that a peer is gone, and ends the job by that. Once: a job that goes on is no launcher's to
+ * end. Meanwhile nothing gets on here. */
+static void endpoint_leave_to_launcher(struct transport_owner *owner)
+{
+	owner->died = NULL;
+	clock_sleep(owner->options.launcher_grace);
+}
+
 static int endpoint_open(const struct thole_endpoint_attr *attr, const struct options *options,
 			 struct thole_endpoint **endpoint_p)
 {
@@ -200,6 +209,8 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->base.counters =
 		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
 	endpoint->base.trouble = endpoint_of(endpoint)->report ? endpoint_trouble : NULL;
+	if (options->local_ranks && options->launcher_grace)
+		endpoint->base.died = endpoint_leave_to_launcher;
 	endpoint->base.oversubscribed = options_oversubscribed(options);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "message/message.h"
 
 static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
@@ -364,27 +363,14 @@ int peer_gone(const struct peer *peer)
 		peer->base.index, peer->base.address.text);
 }
 
-/* A launcher that sees a process die ends the job, and says which one it was and how it died. Who hears of it sooner
- * has nothing to say but that a peer is gone, and ends the job by that. Once: a job that goes on is no launcher's to
- * end. Meanwhile nothing gets on here. */
-static void peer_leave_to_launcher(struct thole_endpoint *endpoint)
-{
-	const struct options *options = &endpoint->base.options;
-
-	if (endpoint->launcher_had_grace || !options->local_ranks || !options->launcher_grace)
-		return;
-	endpoint->launcher_had_grace = true;
-	clock_sleep(options->launcher_grace);
-}
-
 void peer_lost(struct peer *peer, int status)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 
 	if (peer->base.gone)
 		return;
-	if (status == THOLE_ERR_PEER)
-		peer_leave_to_launcher(endpoint);
+	if (status == THOLE_ERR_PEER && endpoint->base.died)
+		endpoint->base.died(&endpoint->base);
 	peer->base.gone = true;
 	peer->base.gone_status = status;
 	if (status == THOLE_ERR_ACCESS) {

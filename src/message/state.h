@@ -174,7 +174,6 @@ struct thole_endpoint {
 	uint32_t screened;
 	bool corked;                 /* a transmit follows anyway, at the end of this progress call */
 	bool safe;                   /* take the lock */
-	bool launcher_had_grace;     /* the time to end the job, a process of which has died */
 	uint8_t screening;           /* enum screening */
 	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */
 

@@ -93,6 +93,8 @@ struct transport_owner {
 	uint64_t *counters;    /* by enum counter */
 	/* tells who started the program the sentence of this thread's last error; NULL: nobody wants to know */
 	void (*trouble)(const struct transport_owner *owner);
+	/* called before the death of a peer's process is told, and may wait; NULL: nobody wants that */
+	void (*died)(struct transport_owner *owner);
 	void (*rouse)(struct transport_owner *owner, uint64_t when_ns); /* see transport_rouse */
 	uint64_t asleep_until_ns; /* how long somebody sleeps on wait_fd, or is about to; 0: nobody does */
 	void *state[TRANSPORTS]; /* each transport's own; NULL: it is not open */

@@ -4702,20 +4702,26 @@ FAULTS = [
     Fault(
         "a death is told before the launcher can see it",
         "src/message/peer.c",
-        "	if (status == THOLE_ERR_PEER)\n		peer_leave_to_launcher(endpoint);\n",
-        "",
+        "		endpoint->base.died(&endpoint->base);\n",
+        "		;\n",
+    ),
+    Fault(
+        "a launcher has its time for whatever is lost",
+        "src/message/peer.c",
+        "	if (status == THOLE_ERR_PEER && endpoint->base.died)",
+        "	if (endpoint->base.died)",
     ),
     Fault(
         "a launcher has its time for each process that dies",
-        "src/message/peer.c",
-        "	endpoint->launcher_had_grace = true;\n",
+        "src/endpoint/endpoint.c",
+        "	owner->died = NULL;\n",
         "",
     ),
     Fault(
         "processes wait for a launcher that there is not",
-        "src/message/peer.c",
-        " || !options->local_ranks ||",
-        " ||",
+        "src/endpoint/endpoint.c",
+        "	if (options->local_ranks && options->launcher_grace)",
+        "	if (options->launcher_grace)",
     ),
     Fault(
         "who sleeps while others have its core keeps its other endpoints from getting on",
