@@ -388,7 +388,8 @@ def test_every_name__that_open_mpi_needs_is_there(mpi: InstalledMpi, library: Pa
     if shutil.which("nm") is None or mpi.mpi.library is None:
         pytest.skip("nm is not installed, or the library was not found")
     folder = mpi.mpi.library.parent
-    files = {path.resolve() for name in ("lib*.so*", "openmpi/**/*ucx*.so") for path in folder.glob(name)}
+    names_of_files = ("libmpi*.so*", "libmca*.so*", "libopen*.so*", "liboshmem*.so*", "openmpi/**/*ucx*.so")
+    files = {path.resolve() for name in names_of_files for path in folder.glob(name)}
     needed = {name for path in files if path.is_file() for name in names(path, "--undefined-only")}
     assert needed
     assert needed <= names(library, "--defined-only")
