@@ -320,16 +320,24 @@ def test_srun__check(cluster: Slurm, mpis: dict[str, InstalledMpi], thole: Tool)
 
 
 @pytest.mark.over("openmpi")
-@pytest.mark.parametrize("more", [(), ("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",)])
+@pytest.mark.parametrize(
+    ("more", "groups"), [((), ("modes", "collectives")), (("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",), ("modes",))]
+)
 def test_srun__by_ucx(
-    cluster: Slurm, mpi: InstalledMpi, thole: Tool, conform: Callable[[InstalledMpi], Path], more: tuple[str, ...]
+    cluster: Slurm,
+    mpi: InstalledMpi,
+    thole: Tool,
+    conform: Callable[[InstalledMpi], Path],
+    more: tuple[str, ...],
+    groups: tuple[str, ...],
 ) -> None:
-    """A compiled program of Open MPI's goes by UCX's interface, as with its own launcher."""
+    """A compiled program of Open MPI's goes by UCX's interface, as with its own launcher; also where few variables are
+    handed on."""
     tool = [*thole.command, "run", "--check", "srun", "-N2", f"-n{RANKS}", f"--mpi={PMI[mpi.name]}", *more]
-    words = (conform(mpi), *network_flags(mpi.name), "modes", "collectives")
+    words = (conform(mpi), *network_flags(mpi.name), *groups)
     done = cluster.run(*tool, *words, env=mpi.environment(**LOG))
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert "modes ok" in done.stdout and "collectives ok" in done.stdout
+    assert all(f"{group} ok" in done.stdout for group in groups), done.stdout
     assert re.search(rf"^thole: all of {RANKS} ranks on 2 hosts", done.stderr, re.M), done.stderr[-3000:]
     by_ucx = [line for line in (done.stdout + done.stderr).splitlines() if "UCX " in line]
     assert counters("\n".join(by_ucx))["network_messages"] > 0
