@@ -5,8 +5,8 @@
  *
  * Where only one thread uses it, the lock is one that costs this thread next to nothing (base/biased.h), for the sake
  * of the caretaker (caretaker.h). So Thole's endpoints are opened for a single thread: one lock taken once an operation
- * is cheaper than Thole's and the front end's. Nobody sleeps with the lock held. What else it guards is the front end's
- * matter; whose memory the array is, too.
+ * is cheaper than Thole's and the front end's. Nobody sleeps with the lock held, but once when a peer has died (option
+ * launcher_grace). What else it guards is the front end's matter; whose memory the array is, too.
  */
 #ifndef FRONT_CHARGE_H
 #define FRONT_CHARGE_H

@@ -130,7 +130,7 @@ static void endpoint_count_used(struct endpoint *whole)
 	add_relaxed(&thole_endpoints_used, 1);
 }
 
-/* None of this process is used but this one, if it is. */
+/* Whether no endpoint of this process is used but this one, if it is. */
 static bool endpoint_is_only_one(const struct endpoint *whole)
 {
 	return load_relaxed(&thole_endpoints_used) == (uint32_t)whole->used;
@@ -250,10 +250,10 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 		}
 		if (n == 0) {
 			bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
-			bool beside = !endpoint_is_only_one(endpoint_of(endpoint));
+			bool alone = endpoint_is_only_one(endpoint_of(endpoint));
 
 			endpoint_sleep(endpoint, now_ns,
-				       now_ns + (beside ? CONTENTION_SLEEP_BESIDE_NS : CONTENTION_SLEEP_NS));
+				       now_ns + (alone ? CONTENTION_SLEEP_NS : CONTENTION_SLEEP_BESIDE_NS));
 			if (last)
 				endpoint_awake(endpoint);
 			n = endpoint_poll(endpoint);

@@ -4688,6 +4688,12 @@ FAULTS = [
         "	if (false)",
     ),
     Fault(
+        "ranks that share cores spare their yields",
+        YIELD,
+        "	if (!job_oversubscribed(endpoint) && !thole_option_get(",
+        "	if (!thole_option_get(",
+    ),
+    Fault(
         "who waits by UCX's interface is not seen to",
         "ucx/ucx_worker.c",
         "	yield_look();\n",
@@ -4726,7 +4732,7 @@ FAULTS = [
     Fault(
         "who sleeps while others have its core keeps its other endpoints from getting on",
         "src/endpoint/wait.c",
-        "(beside ? CONTENTION_SLEEP_BESIDE_NS : CONTENTION_SLEEP_NS)",
+        "(alone ? CONTENTION_SLEEP_NS : CONTENTION_SLEEP_BESIDE_NS)",
         "CONTENTION_SLEEP_NS",
     ),
     Fault(
