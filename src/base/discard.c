@@ -72,13 +72,14 @@ static void discard_apart(const int *fds, unsigned count)
 	sem_destroy(&discard.closed);
 }
 
-/* Whether a message waits that brings descriptors. Nothing more comes from here on. With each message its sender is
+/* Whether a message waits that brings descriptors. Nothing more comes or goes from here on, whoever has a copy of this
+ * socket: the other side sees its end. With each message its sender is
  * told, for which there is room, and so an end is no message without bytes; for more there is none. */
 static bool discard_is_charged(int fd)
 {
 	static const int on = 1;
 
-	shutdown(fd, SHUT_RD);
+	shutdown(fd, SHUT_RDWR);
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
 		return true;
 	for (int i = 0; i < DISCARD_UNREAD; i++) {

@@ -4502,6 +4502,30 @@ FAULTS = [
         "	return shm != NULL;",
     ),
     Fault(
+        "who ends before it is heard of is heard no more",
+        SHM,
+        "	if (shm_ends_unheard(shm))\n		connect_accept_all(owner, now_ns);\n",
+        "	(void)now_ns;\n	(void)shm_ends_unheard;\n",
+    ),
+    Fault(
+        "a connection lasts as long as a child has a copy",
+        DISCARD,
+        "	shutdown(fd, SHUT_RDWR);\n	if (setsockopt",
+        "	shutdown(fd, SHUT_RD);\n	if (setsockopt",
+    ),
+    Fault(
+        "a child listens for its parent",
+        CONNECT,
+        "	forked_add(&shm->forked, &shm->listener.fd, 1);\n",
+        "",
+    ),
+    Fault(
+        "who is dead when his process is to be watched lives for ever",
+        CONNECT,
+        "	if (fd < 0 && errno == ESRCH)\n		return false;\n",
+        "",
+    ),
+    Fault(
         "what is put off is lost as its endpoint closes",
         "src/transport/shm/access.c",
         "	access_make_all(shm_of(owner));\n	access_close_all",

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "base/discard.h"
 #include "wire.h"
@@ -732,6 +733,146 @@ static void shm__last_words_before_the_end(void **state)
 	}
 }
 
+enum { MANY = 160 }; /* more than are let in by one look at the listener, and the next */
+
+/* The same where many answer for the first time, and end, while the one they answer computes. */
+static void shm__last_words_of_many(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_endpoint *a = pair_endpoint(NULL, NULL, options), *others[MANY];
+	struct thole_request *receives[MANY];
+	uint8_t bytes[MANY] = {0};
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		uint8_t byte = (uint8_t)i;
+
+		others[i] = pair_endpoint(NULL, NULL, options);
+		assert_int_equal(thole_send(a, pair_peer(a, others[i]), &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(thole_recv(a, THOLE_ANY, &bytes[i], 1, 0, 0, 0, NULL, &receives[i]), 0);
+	}
+	for (int i = 0; i < MANY; i++) {
+		struct thole_request *task;
+		uint8_t byte;
+
+		assert_int_equal(thole_recv(others[i], THOLE_ANY, &byte, 1, 0, 0, 0, NULL, &task), 0);
+		assert_int_equal(thole_wait(others[i], task, -1, NULL), 0);
+		assert_int_equal(thole_send(others[i], pair_peer(others[i], a), &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		thole_endpoint_close(others[i]);
+	}
+	for (int i = 0; i < MANY; i++) {
+		struct thole_completion completion;
+
+		assert_int_equal(thole_wait(a, receives[i], INT64_C(10000000000), &completion), 0);
+		assert_int_equal(completion.status, 0);
+	}
+	thole_endpoint_close(a);
+}
+
+/* A child that lives on has all that its parent had open. */
+static pid_t child_that_lives(int *end_p)
+{
+	int end[2];
+	pid_t child;
+
+	assert_int_equal(pipe(end), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		close(end[1]);
+		(void)!read(end[0], &(char){0}, 1);
+		_exit(0);
+	}
+	close(end[0]);
+	*end_p = end[1];
+	return child;
+}
+
+static void shm__closed_beside_a_child(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_completion completion;
+	struct thole_request *receive;
+	struct pair pair;
+	pid_t child;
+	int end;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(pair_finish(&pair, pair.b, must_connect(pair.b, pair.b_to_a, 0), NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	pair_idle(&pair);
+	child = child_that_lives(&end);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &(char){0}, 1, 0, 0, 0, NULL, &receive), 0);
+	thole_endpoint_close(pair.a);
+	assert_int_equal(thole_wait(pair.b, receive, INT64_C(10000000000), &completion), 0);
+	assert_int_equal(completion.status, THOLE_ERR_CLOSED);
+	close(end);
+	assert_int_equal(child_status(child), 0);
+	thole_endpoint_close(pair.b);
+}
+
+/* A child does not have its parent's listener: of two that have it nobody could tell which one lives. */
+static void shm__listener_is_no_childs(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	int fd = shm_of(&endpoint->base)->listener.fd;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(fcntl(fd, F_GETFD) != -1);
+	assert_int_equal(child_status(child), 0);
+	assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+	thole_endpoint_close(endpoint);
+}
+
+/* One that is made by the bare system call has it, so who connects to the dead finds it. */
+static void shm__dead_beside_a_child(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_completion completion;
+	struct thole_endpoint *endpoint;
+	struct thole_address address;
+	struct thole_request *receive;
+	int said[2], stay[2];
+	uint32_t peer;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(said), 0);
+	assert_int_equal(pipe(stay), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		endpoint = pair_endpoint(NULL, NULL, options);
+		thole_endpoint_address(endpoint, &address);
+		close(stay[1]);
+		if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0)
+			(void)!read(stay[0], &peer, 1);
+		else
+			(void)!write(said[1], &address, sizeof(address));
+		_exit(0);
+	}
+	close(stay[0]);
+	assert_int_equal(read(said[0], &address, sizeof(address)), sizeof(address));
+	assert_int_equal(child_status(child), 0);
+
+	endpoint = pair_endpoint(NULL, NULL, options);
+	assert_int_equal(thole_peer(endpoint, &address, &peer), 0);
+	assert_int_equal(thole_recv(endpoint, peer, &(char){0}, 1, 0, 0, 0, NULL, &receive), 0);
+	completion.status = thole_send(endpoint, peer, &(char){0}, 1, 0, 0, 0, NULL, NULL);
+	assert_true(completion.status == 0 || completion.status == THOLE_ERR_PEER);
+	assert_int_equal(thole_wait(endpoint, receive, INT64_C(10000000000), &completion), 0);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	thole_endpoint_close(endpoint);
+	close(stay[1]);
+	close(said[0]);
+	close(said[1]);
+}
+
 /* ---- Over the network ---------------------------------------------------------------------------------------- */
 
 static void network_open(struct pair *pair, const char *const *a, const char *const *b)
@@ -1139,6 +1280,10 @@ int main(void)
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(shm__last_words_before_the_end),
+		cmocka_unit_test(shm__last_words_of_many),
+		cmocka_unit_test(shm__closed_beside_a_child),
+		cmocka_unit_test(shm__listener_is_no_childs),
+		cmocka_unit_test(shm__dead_beside_a_child),
 		cmocka_unit_test(network__connects),
 		cmocka_unit_test(network__refused),
 		cmocka_unit_test(network__of_one_user),

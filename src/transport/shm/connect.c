@@ -120,17 +120,30 @@ static int socket_credentials(const struct shm *shm, int fd, pid_t *pid_p)
 	return 0;
 }
 
-/* Watch the peer's process too, where that is possible. */
-static void process_watch(struct transport_peer *peer)
+/* Watch the peer's process too, where that is possible. False: there is none, whoever holds its sockets. */
+static bool process_watch(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	int fd;
+
+	if (link->watch_process.fd >= 0 || link->pid <= 0 || link->pid == getpid())
+		return true;
+	fd = (int)syscall(SYS_pidfd_open, link->pid, 0);
+	if (fd < 0 && errno == ESRCH)
+		return false;
+	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer, .fd = limits_descriptor(fd)};
+	if (link->watch_process.fd >= 0 && watch_add(peer->owner, &link->watch_process) != 0)
+		watch_close(peer->owner, &link->watch_process);
+	return true;
+}
+
+static void process_ended(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
-	if (link->watch_process.fd >= 0 || link->pid <= 0 || link->pid == getpid())
-		return;
-	link->watch_process = (struct watch){.kind = WATCH_PROCESS, .peer = peer,
-					     .fd = limits_descriptor((int)syscall(SYS_pidfd_open, link->pid, 0))};
-	if (link->watch_process.fd >= 0 && watch_add(peer->owner, &link->watch_process) != 0)
-		watch_close(peer->owner, &link->watch_process);
+	link->ended = true;
+	watch_close(peer->owner, &link->watch_process);
+	connect_ending(peer);
 }
 
 static int connect_socket(void)
@@ -157,6 +170,7 @@ int connect_open(struct transport_owner *owner)
 		connect_close(owner);
 		return THOLE_ERR_SYSTEM;
 	}
+	forked_add(&shm->forked, &shm->listener.fd, 1);
 	return 0;
 }
 
@@ -191,10 +205,12 @@ static bool listener_drain(int listener)
 
 static void listener_close(struct transport_owner *owner)
 {
-	int fd = watch_take(owner, &shm_of(owner)->listener);
+	struct shm *shm = shm_of(owner);
+	int fd = watch_take(owner, &shm->listener);
 
 	if (fd < 0)
 		return;
+	forked_remove(&shm->forked);
 	shutdown(fd, SHUT_RD);
 	if (listener_drain(fd))
 		close(fd);
@@ -440,7 +456,8 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 	link->in.segment->cookie = *shm->cookie;
 	choose_tell(peer);
 	store_release(&link->in.segment->accepted, 1); /* pairs with the acquire in copy_allowed */
-	process_watch(peer);
+	if (!process_watch(peer))
+		process_ended(peer);
 	transport_count(owner, COUNTER_ACCEPTS);
 	return 0;
 }
@@ -561,6 +578,12 @@ static int greeting_refused(struct transport_peer *peer)
 	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 }
 
+static int connect_nobody(const struct transport_peer *peer)
+{
+	return error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another network namespace",
+			 peer->address.text);
+}
+
 /* Connect to the peer's listener, if that was not done at the last try: 0; AGAIN while it is full, or the greeting
  * cannot go; PEER if there is none. */
 static int connect_try(struct transport_peer *peer)
@@ -571,10 +594,7 @@ static int connect_try(struct transport_peer *peer)
 	int error;
 
 	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0 && errno != EISCONN)
-		return errno == EAGAIN || errno == EINTR
-			       ? THOLE_ERR_AGAIN
-			       : error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another "
-					   "network namespace", peer->address.text);
+		return errno == EAGAIN || errno == EINTR ? THOLE_ERR_AGAIN : connect_nobody(peer);
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
 		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
@@ -582,7 +602,8 @@ static int connect_try(struct transport_peer *peer)
 		return greeting_refused(peer);
 	if (watch_add(peer->owner, &link->watch_out) != 0)
 		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
-	process_watch(peer);
+	if (!process_watch(peer))
+		return connect_nobody(peer);
 	link->connected = true;
 	peer->rendezvous_classes = link->out.segment->rendezvous_classes;
 	transport_count(peer->owner, COUNTER_CONNECTS);
@@ -685,15 +706,6 @@ void connect_ending(struct transport_peer *peer)
 		return;
 	link->ending = true;
 	shm_of(peer->owner)->ending++;
-}
-
-static void process_ended(struct transport_peer *peer)
-{
-	struct shm_peer *link = shm_link(peer);
-
-	link->ended = true;
-	watch_close(peer->owner, &link->watch_process);
-	connect_ending(peer);
 }
 
 /* Of a process of another PID namespace no id is known here. It closes its connections after its last call. */

@@ -358,11 +358,25 @@ int shm_end_status(const struct shm_peer *link)
 	return closed ? THOLE_ERR_CLOSED : THOLE_ERR_PEER;
 }
 
+/* Whether one that writes no more has not been heard of: its greeting may wait at the listener, among many. */
+static bool shm_ends_unheard(const struct shm *shm)
+{
+	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
+		const struct shm_peer *link = container_of(node, struct shm_peer, node);
+
+		if (link->ending && !link->in.segment)
+			return true;
+	}
+	return false;
+}
+
 /* Peers that write no more are lost once all that they wrote is handled. */
-static void shm_end_peers(struct transport_owner *owner)
+static void shm_end_peers(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
 
+	if (shm_ends_unheard(shm))
+		connect_accept_all(owner, now_ns);
 	for (struct list_node *node = list_first(&shm->links); node && shm->ending > 0;
 	     node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
@@ -462,7 +476,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 	if (shm->greeting_count > 0)
 		connect_expire(owner, now_ns);
 	if (shm->ending > 0)
-		shm_end_peers(owner);
+		shm_end_peers(owner, now_ns);
 	if (shm->dead > 0)
 		shm_reap(owner);
 	if (!list_empty(&shm->active))

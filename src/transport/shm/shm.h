@@ -19,6 +19,7 @@
 
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/forked.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
@@ -385,6 +386,7 @@ struct shm {
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
 	struct watch listener;
+	struct forked forked; /* with it a child would take connections for a process that has ended */
 	uid_t opened_by; /* the effective user then */
 	int spare_fd; /* for a connection that there is no descriptor for */
 	struct lendings lendings; /* memory of this process that peers map by the driver */
