@@ -1188,6 +1188,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "who sends and does not read is taken to be stalled",
+        SILENCE,
+        "	if (!connection->silence.answered)\n		waited_ns = 0;\n",
+        "",
+    ),
+    Fault(
+        "who stalls is not asked whether he reads",
+        SILENCE,
+        "	if (!(fed && taken) && connection->state == CONNECTION_OPEN)\n		engine->naming->ask(connection);\n",
+        "",
+    ),
+    Fault(
         "a peer that says nothing is waited for without an end",
         SILENCE,
         "if (connection->silence.total_ns >= patience_ns) {",
@@ -5360,8 +5372,8 @@ FAULTS = [
     Fault(
         "a record of ours swallows what is to be told of backpressure",
         ARRIVAL,
-        "connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);",
-        "connection->in.ack_now && connection->in.held_count > 0;",
+        "							    connection->in.tell_backpressure || connection->in.ask);\n",
+        "							    connection->in.ask);\n",
     ),
     Fault(
         "a CLOSE behind records that never came is one in good order",
@@ -5719,9 +5731,8 @@ FAULTS = [
     Fault(
         "mxoe: who refuses the window of nobody says nothing",
         NAMING_MXOE,
-        "\t\tconnection->silence.heard_ns = engine->now_ns;\n"
-        "\t\tif (packet->nack.reason",
-        "\t\tif (packet->nack.reason",
+        "\t\tconnection->silence.heard_ns = engine->now_ns;\n\t\tconnection->silence.answered",
+        "\t\tconnection->silence.answered",
     ),
     Fault(
         "mxoe: a refusal does not say what of",

@@ -546,6 +546,40 @@ static void stalled__records(void **state)
 	host_close(host);
 }
 
+/* It sends now and then, and reads nothing meanwhile, as a program that computes may: it acknowledges nothing, and
+ * lives. Once it reads and still does not, it never will. */
+static void stalled__by_who_does_not_read(void **state)
+{
+	struct host *host = host_open(0);
+	struct connection *connection;
+	struct packet packet;
+	unsigned asked = 0;
+
+	(void)state;
+	packet = stranger_opens(host);
+	packet.credit = 64;
+	packet.length = 1;
+	packet.message.record = (struct record){.kind = RECORD_EAGER};
+	connection = connection_of(&endpoint_peer(host->endpoint, 0)->base);
+	for (unsigned i = 0; i < 600; i++) {
+		struct packet said;
+
+		packet.type = PACKET_RECORD;
+		packet.sequence = connection->in.next;
+		stranger_acknowledges(host, &packet, 0, 1);
+		host_said(host, UDP, &said);
+		asked += said.type == PACKET_ACK && said.flags & PACKET_ANSWER;
+	}
+	assert_false(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_true(asked > 3);
+	packet.type = PACKET_ACK;
+	packet.length = 0;
+	stranger_acknowledges(host, &packet, 0, 150);
+	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
+	assert_int_equal(host_count(host, COUNTER_PEERS_STALLED), 1);
+	host_close(host);
+}
+
 /* Records and bulk that get on by turns: never both between two looks. */
 static void stalled__neither(void **state)
 {
@@ -780,6 +814,7 @@ int main(void)
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(stalled__records),
+		cmocka_unit_test(stalled__by_who_does_not_read),
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
 		cmocka_unit_test(silent__then_heard),

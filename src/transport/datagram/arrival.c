@@ -71,14 +71,13 @@ void arrival_report(struct connection *connection, struct packet *packet)
 		handover_report(connection, packet);
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
-	/* Only an ACK says which frames are held, and whether there is backpressure. */
-	connection->in.ack_now =
-		connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell_backpressure);
+	/* Only an ACK says which frames are held, and whether there is backpressure, and asks. */
+	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 ||
+							    connection->in.tell_backpressure || connection->in.ask);
 }
 
 void arrival_acknowledge(struct connection *connection)
 {
-	const struct silence *silence = &connection->silence;
 	struct engine *engine = connection->engine;
 	/* By the link that was heard last: the other one may not carry frames any more. */
 	uint8_t link = connection->routes.heard;
@@ -100,7 +99,8 @@ void arrival_acknowledge(struct connection *connection)
 	}
 	if (engine->owner->backpressure)
 		packet.flags |= PACKET_BACKPRESSURE;
-	if (silence->checked_ns && silence->total_ns > 0 && silence->heard_ns <= silence->checked_ns) {
+	if (connection->in.ask) {
+		connection->in.ask = false;
 		packet.flags |= PACKET_ANSWER;
 		/* where a host answers for who is not there any more; and by all others that work */
 		link = connection->routes.use[LINK_BULK];

@@ -290,6 +290,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		arrival_record(connection, packet, frame, length);
 		break;
 	case PACKET_ACK:
+		connection->silence.answered = true;
 		connection->out.rts_only = packet->flags & PACKET_BACKPRESSURE;
 		transmit_acked(connection, packet);
 		break;
@@ -301,6 +302,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		pull_data_arrived(connection, packet);
 		break;
 	case PACKET_NACK:
+		connection->silence.answered = true;
 		engine_count(connection->engine, COUNTER_NACKS_RECEIVED);
 		if (packet->nack.reason == NACK_BAD_WINDOW)
 			pull_nacked(connection, packet->nack.transfer);

@@ -540,6 +540,7 @@ static void mxoe_nack_arrived(struct engine *engine, const struct link *link, co
 		if (!connection)
 			return;
 		connection->silence.heard_ns = engine->now_ns;
+		connection->silence.answered = true;
 		if (packet->nack.reason != NACK_BAD_WINDOW)
 			connection_lost(connection, THOLE_ERR_PEER);
 		else if (id)

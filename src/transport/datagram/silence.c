@@ -102,10 +102,11 @@ static void silence_silent(struct connection *connection, uint64_t waited_ns)
 
 /* The peer is heard, but does what is under way get on? Bulk that was asked for, and records that were sent: each by
  * itself, since their turns need not fall into the same check. (With mxoe a record that nobody awaits may have to wait
- * there.) True: neither has for so long that it never will. */
+ * there.) Time counts if the peer reads: who computes, and sends now and then, does not. So it is asked. True: neither
+ * has got on for so long that it never will. */
 static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 {
-	const struct engine *engine = connection->engine;
+	struct engine *engine = connection->engine;
 	const struct list_node *node = engine->codec->backpressure ? list_first(&connection->out.unacked) : NULL;
 	const struct transmit_frame *frame = node ? container_of(node, struct transmit_frame, node) : NULL;
 	uint32_t oldest = frame ? frame->sequence : connection->out.next;
@@ -113,6 +114,11 @@ static bool silence_stalls(struct connection *connection, uint64_t waited_ns)
 	uint64_t patience_ns = engine->owner->options.peer_timeout;
 	bool taken = !frame || frame->sent_ns == 0 || oldest != connection->silence.stalled_at;
 
+	if (!connection->silence.answered)
+		waited_ns = 0;
+	connection->silence.answered = false;
+	if (!(fed && taken) && connection->state == CONNECTION_OPEN)
+		engine->naming->ask(connection);
 	connection->silence.stalled_at = oldest;
 	connection->silence.unfed_ns = fed ? 0 : connection->silence.unfed_ns + waited_ns;
 	connection->silence.untaken_ns = taken ? 0 : connection->silence.untaken_ns + waited_ns;

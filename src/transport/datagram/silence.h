@@ -21,11 +21,12 @@ struct silence {
 	uint64_t heard_ns;          /* when a frame of it last came */
 	uint64_t total_ns;          /* how long it was silent while something was pending and we polled */
 	uint64_t checked_ns;        /* when that was last checked; 0: nothing is pending */
-	uint64_t unfed_ns;          /* how long it said things, but no DATA came that it was asked for, */
+	uint64_t unfed_ns;          /* how long it answered, but no DATA came that it was asked for, */
 	uint64_t untaken_ns;        /* or the oldest frame was not acknowledged */
 	uint32_t stalled_at;        /* the oldest frame that was unacknowledged at checked_ns */
-	bool asking;                /* link->liveness is at work */
-	bool awaited;               /* somebody waits for this peer, though nothing is under way */
+	bool asking : 1;            /* link->liveness is at work */
+	bool answered : 1;          /* since checked_ns came a frame that only who reads frames sends */
+	bool awaited : 1;           /* somebody waits for this peer, though nothing is under way */
 	uint8_t starved;            /* time-outs without DATA, though the peer says other things */
 	uint8_t refused_polls;      /* since its host said that it is gone, from 1 on; 0: it does not */
 };
