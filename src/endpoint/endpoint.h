@@ -6,6 +6,8 @@
 #ifndef THOLE_ENDPOINT_ENDPOINT_H
 #define THOLE_ENDPOINT_ENDPOINT_H
 
+#include <pthread.h>
+
 #include "endpoint/cadence.h"
 #include "endpoint/contention.h"
 #include "endpoint/patience.h"
@@ -23,6 +25,9 @@ struct endpoint {
 	uint32_t plain;              /* calls of a program's that only count what they do not find (endpoint_plain) */
 	uint32_t armed_at;           /* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep */
 	uint64_t armed_starts;       /* endpoint_starts then */
+	uint32_t armed_calls;        /* and calls, or when the loop was last roused since others had found something */
+	pthread_t armed_by;          /* whose loop it is, which has made no call since: */
+	bool armed;                  /* is there one? Only where threads share the endpoint */
 	bool beside;                 /* the progress thread, or who tends, had a turn since thole_arm was last called */
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	struct cadence cadence;      /* of idle calls' readings of the clock, and of maintenance */

@@ -3,7 +3,7 @@
  * poll: what looks once, after one step of progress if there is nothing yet, and does not wait - test, peek, poll, and
  * probes.
  */
-#include "endpoint/endpoint.h"
+#include "endpoint/sleep.h"
 #include "message/message.h"
 
 /* ---- Requests --------------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
 
 	endpoint_lock(endpoint);
 	done = poll_request(endpoint, handle, completion_p);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return done;
 }
 
@@ -42,7 +42,7 @@ int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p
 								  node);
 		found = 1;
 	}
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return found;
 }
 
@@ -55,7 +55,7 @@ int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *complet
 	while (n < count && !list_empty(&endpoint->queue))
 		request_collect(container_of(list_first(&endpoint->queue), struct thole_request, node),
 				&completions[n++]);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return (int)n;
 }
 
@@ -85,7 +85,7 @@ int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, 
 			unexpected_drop(unexpected);
 		}
 	}
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return unexpected != NULL;
 }
 
@@ -101,6 +101,6 @@ int thole_message_probe(struct thole_endpoint *endpoint, uint32_t source, uint64
 		receive_take(endpoint, unexpected);
 		*message_p = unexpected;
 	}
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return unexpected != NULL;
 }

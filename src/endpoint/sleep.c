@@ -14,6 +14,7 @@
 
 enum {
 	ARM_NS_MIN = 1000000,       /* sleeps shorter than this are not worth a timer in somebody else's event loop */
+	LOOP_SLEEP_NS = 1000000,    /* longest sleep of an event loop after others have polled */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -55,8 +56,26 @@ int thole_arm(struct thole_endpoint *endpoint)
 	}
 	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
 	endpoint_of(endpoint)->armed_starts = endpoint_starts(endpoint);
+	endpoint_of(endpoint)->armed_calls = endpoint_of(endpoint)->calls;
+	endpoint_of(endpoint)->armed_by = pthread_self();
+	endpoint_of(endpoint)->armed = endpoint->safe && longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
+}
+
+/* Its loop comes at once where something was found, perhaps for it. Else soon: whoever polls goes on doing so, mostly,
+ * and then it need not. */
+void endpoint_left(struct thole_endpoint *endpoint)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	bool found = whole->calls != whole->armed_calls;
+
+	if (pthread_equal(whole->armed_by, pthread_self())) {
+		whole->armed = false;
+	} else if (found || (!whole->roused && !endpoint_is_armed(endpoint))) {
+		whole->armed_calls = whole->calls;
+		endpoint_rouse(&endpoint->base, found ? 0 : clock_now_ns() + LOOP_SLEEP_NS);
+	}
 }
 
 /* The call has no function before glibc 2.35, so it goes by its number, and whoever is not kept can be cancelled in it
@@ -90,12 +109,12 @@ void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t d
 		if (deadline_ns - now_ns < longest)
 			longest = deadline_ns - now_ns;
 		endpoint_count(endpoint, COUNTER_SLEEPS);
-		endpoint_unlock(endpoint);
+		endpoint_leave(endpoint);
 		descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
 	} else if (longest > 0) {
 		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
-		endpoint_unlock(endpoint);
+		endpoint_leave(endpoint);
 		clock_sleep(BESIDE_THREAD_NS);
 		endpoint_lock(endpoint);
 	}

@@ -22,6 +22,17 @@ static inline bool endpoint_is_armed(const struct thole_endpoint *endpoint)
 	return endpoint_of(endpoint)->armed_at == endpoint_turns(endpoint);
 }
 
+/* Another thread may have taken what somebody's event loop was to wake by, and what it sleeps for. */
+void endpoint_left(struct thole_endpoint *endpoint);
+
+/* endpoint_unlock, after progress. */
+static inline void endpoint_leave(struct thole_endpoint *endpoint)
+{
+	if (endpoint->safe && __builtin_expect(endpoint_of(endpoint)->armed, 0))
+		endpoint_left(endpoint);
+	endpoint_unlock(endpoint);
+}
+
 /* Whether any operation was started since thole_arm: what these wait for is not what the descriptor was armed for. */
 bool endpoint_has_started(const struct thole_endpoint *endpoint);
 

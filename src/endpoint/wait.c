@@ -334,7 +334,7 @@ int thole_progress(struct thole_endpoint *endpoint)
 
 	endpoint_lock(endpoint);
 	n = endpoint_progress_outside(endpoint);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return n;
 }
 
@@ -358,7 +358,7 @@ static int endpoint_wait_turns(struct thole_endpoint *endpoint, bool (*done)(voi
 		if (done(arg))
 			return 0;
 		if (endpoint->safe && turn % WAIT_OTHERS == 0) {
-			endpoint_unlock(endpoint);
+			endpoint_leave(endpoint);
 			cpu_pause();
 			thread_test(cancellable);
 			endpoint_lock(endpoint);
@@ -405,7 +405,7 @@ int thole_wait(struct thole_endpoint *endpoint, struct thole_request *handle, in
 
 	endpoint_lock(endpoint);
 	error = endpoint_wait(endpoint, request_is_done, handle, timeout_ns);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	if (!error)
 		thole_test(endpoint, handle, completion_p); /* done: collects it */
 	return error;
@@ -439,7 +439,7 @@ int thole_wait_any(struct thole_endpoint *endpoint, struct thole_request **reque
 		return error_set(THOLE_ERR_ARGUMENT, "all %zu requests are NULL", count);
 	endpoint_lock(endpoint);
 	error = endpoint_wait(endpoint, any_is_done, &any, timeout_ns);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	if (error)
 		return error;
 	*index_p = any.index;
@@ -464,7 +464,7 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 		endpoint_sleep(endpoint, now_ns, deadline_ns);
 	if (n == 0)
 		n = endpoint_progress(endpoint);
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	if (endpoint->safe)
 		thread_release(cancellable);
 	return n > 0 || clock_now_ns() < deadline_ns ? 0 : THOLE_ERR_TIMEOUT;

@@ -4538,6 +4538,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "an event loop sleeps on though another thread has looked",
+        "src/endpoint/sleep.c",
+        "(found || (!whole->roused && !endpoint_is_armed(endpoint)))",
+        "(found)",
+    ),
+    Fault(
+        "an event loop hears late of what another thread has found",
+        "src/endpoint/sleep.c",
+        "	bool found = whole->calls != whole->armed_calls;\n",
+        "	bool found = false;\n",
+    ),
+    Fault(
+        "an event loop is roused by its own thread",
+        "src/endpoint/sleep.c",
+        "		whole->armed = false;\n	} else if",
+        "	} else if",
+    ),
+    Fault(
         "what is put off is lost as its endpoint closes",
         "src/transport/shm/access.c",
         "	access_make_all(shm_of(owner));\n	access_close_all",
@@ -6353,7 +6371,7 @@ FAULTS = [
     Fault(
         "who waits and spins keeps the lock",
         WAIT,
-        "\t\t\tendpoint_unlock(endpoint);\n"
+        "\t\t\tendpoint_leave(endpoint);\n"
         "\t\t\tcpu_pause();\n"
         "\t\t\tthread_test(cancellable);\n"
         "\t\t\tendpoint_lock(endpoint);",
@@ -6381,7 +6399,7 @@ FAULTS = [
     Fault(
         "who sleeps keeps the lock",
         SLEEP,
-        "\t\tendpoint_unlock(endpoint);\n"
+        "\t\tendpoint_leave(endpoint);\n"
         "\t\tdescriptor_sleep(endpoint->base.wait_fd, longest);\n"
         "\t\tendpoint_lock(endpoint);",
         "\t\tdescriptor_sleep(endpoint->base.wait_fd, longest);",

@@ -805,6 +805,69 @@ static void arm__and_receive(void **state)
 	pair_close(&pair);
 }
 
+struct other {
+	struct thole_endpoint *endpoint;
+	struct thole_request *receive; /* NULL: one look, which finds nothing */
+};
+
+static void *other_run(void *arg)
+{
+	struct other *other = arg;
+
+	if (other->receive)
+		assert_int_equal(thole_wait(other->endpoint, other->receive, -1, NULL), 0);
+	else
+		assert_int_equal(thole_progress(other->endpoint), 0);
+	return NULL;
+}
+
+/* Another thread that has looked meanwhile may have taken the wake-up, or what it was for. The loop's own thread, once
+ * it is awake, rouses nobody. */
+static void arm__and_others_look(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	const struct thole_endpoint_attr safe = {.options = options, .threads = THOLE_THREAD_SAFE};
+	char bytes[2] = {0};
+
+	(void)state;
+	for (int finds = 0; finds < 2; finds++) {
+		struct pair pair;
+		struct other other = {0};
+		struct pollfd poller = {.events = POLLIN};
+		pthread_t thread;
+
+		pair.a = pair_endpoint(NULL, NULL, options);
+		assert_int_equal(thole_endpoint_open(&safe, &pair.b), 0);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		other.endpoint = pair.b;
+		poller.fd = thole_fd(pair.b);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1, 0, 0, 0, NULL, NULL), 0);
+		pair_idle(&pair);
+		if (finds)
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, 1, 1, UINT64_MAX, 0, NULL,
+						    &other.receive), 0);
+		while (thole_arm(pair.b) != 0)
+			thole_progress(pair.b);
+		assert_false(pair_readable(pair.b));
+		assert_int_equal(pthread_create(&thread, NULL, other_run, &other), 0);
+		if (finds)
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, 1, 1, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_true(endpoint_of(pair.b)->roused);
+		assert_int_equal(pair.b->base.asleep_until_ns == 0, finds); /* at once */
+		assert_int_equal(poll(&poller, 1, 10000), 1);
+		while (thole_arm(pair.b) != 0)
+			thole_progress(pair.b);
+		thole_progress(pair.b);
+		other.receive = NULL;
+		assert_int_equal(pthread_create(&thread, NULL, other_run, &other), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_false(endpoint_of(pair.b)->roused);
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -820,6 +883,7 @@ int main(void)
 		cmocka_unit_test(arm__and_send_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_send_beside_who_tends),
 		cmocka_unit_test(arm__and_receive),
+		cmocka_unit_test(arm__and_others_look),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
