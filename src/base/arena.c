@@ -31,7 +31,7 @@ struct arena {
 	char *base;            /* NULL: this place is free */
 	uint64_t size;
 	uint64_t number;
-	int fd;                /* -1 in a child, which may not take pages from its parent */
+	struct arena_file file; /* none in a child, which may not take pages from its parent, and where it is lost */
 	bool retired;          /* nothing new comes from here; freed extents are EXTENT_NONE */
 	bool huge;             /* to be asked for huge pages, as the C library's memory has them by itself */
 	struct arena_header *header; /* a mapping of its own, which stays shared */
@@ -52,10 +52,10 @@ static bool refused;          /* there was no arena to be had; not asked for aga
  * that have not ended or run another program, it cannot be sealed against writing: they need what is in retired
  * arenas. */
 static struct {
-	int fd;     /* -1: no child is left, if `lost` does not say otherwise */
-	void *page; /* during a fork */
-	bool lost;  /* there was no memory for one: children may be there for ever */
-} children = {.fd = -1};
+	struct arena_file file; /* none: no child is left, if `lost` does not say otherwise */
+	void *page;             /* during a fork */
+	bool lost;              /* there was no memory for one, or it is gone: children may be there for ever */
+} children = {.file.fd = -1};
 
 /* Only this thread can have made it `forker`. */
 static bool arena_forks(void)
@@ -92,10 +92,44 @@ static char *arena_address(const struct arena *arena, uint32_t at)
 	return arena->base + (uint64_t)at * ARENA_GRANULE;
 }
 
-static void arena_punch(const struct arena *arena, uint32_t at, uint32_t length)
+static bool file_begin(struct arena_file *file, int fd)
 {
-	(void)!fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at * ARENA_GRANULE,
-			 (off_t)length * ARENA_GRANULE);
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return false;
+	*file = (struct arena_file){fd, status.st_dev, status.st_ino};
+	return true;
+}
+
+bool arena_file_is(const struct arena_file *file)
+{
+	struct stat status;
+
+	return file->fd >= 0 && fstat(file->fd, &status) == 0 && status.st_dev == file->device &&
+	       status.st_ino == file->inode;
+}
+
+/* Whether the arena has its memfd. Who has closed that once would do so again: no other arena is made. What is in this
+ * one stays until it is freed. */
+static bool arena_has_file(struct arena *arena)
+{
+	if (arena_file_is(&arena->file))
+		return true;
+	if (arena->file.fd >= 0 && arena == current) {
+		current = NULL;
+		refused = true;
+	}
+	arena->file.fd = -1;
+	return false;
+}
+
+/* Give pages back. Returns whether it is done, so that zeros are there. */
+static bool arena_punch(struct arena *arena, uint32_t at, uint32_t length)
+{
+	return arena_has_file(arena) &&
+	       fallocate(arena->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at * ARENA_GRANULE,
+			 (off_t)length * ARENA_GRANULE) == 0;
 }
 
 static bool extent_is_long(const struct arena *arena, const struct extent *extent)
@@ -117,10 +151,9 @@ static void arena_give(struct arena *arena, uint32_t at, uint32_t length, enum e
 {
 	struct extent extent = extents_join(&arena->extents, (struct extent){at, length, kind});
 
-	if (extent.kind == EXTENT_KEPT && extent_is_long(arena, &extent)) {
-		arena_punch(arena, extent.at, extent.length);
+	if (extent.kind == EXTENT_KEPT && extent_is_long(arena, &extent) &&
+	    arena_punch(arena, extent.at, extent.length))
 		extent.kind = EXTENT_CLEAN;
-	}
 	if (extent.kind == EXTENT_CLEAN && extent.at + extent.length == arena->extents.top) {
 		arena_end_at(arena, extent.at);
 		munmap(arena_address(arena, extent.at), (uint64_t)extent.length * ARENA_GRANULE);
@@ -181,14 +214,17 @@ static uint64_t arena_size(void)
 }
 
 /* Map the granules [from, to), which lie behind the others. */
-static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
+static bool arena_map(struct arena *arena, uint32_t from, uint32_t to)
 {
 	char *address = arena_address(arena, from);
 	size_t length = (size_t)(to - from) * ARENA_GRANULE;
-	/* A wish: where something else is, the kernel chooses another place, and so does the thread sanitizer. */
-	void *memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd,
-			    (off_t)from * ARENA_GRANULE);
+	void *memory;
 
+	if (!arena_has_file(arena))
+		return false;
+	/* A wish: where something else is, the kernel chooses another place, and so does the thread sanitizer. */
+	memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED, arena->file.fd,
+		      (off_t)from * ARENA_GRANULE);
 	if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {
 		if (arena->huge)
 			madvise(memory, length, MADV_HUGEPAGE);
@@ -199,16 +235,17 @@ static bool arena_map(const struct arena *arena, uint32_t from, uint32_t to)
 	return false;
 }
 
-static int arena_memfd(uint64_t size)
+static bool arena_memfd(struct arena *arena)
 {
 	int fd = limits_unnoticed(memfd_create("thole-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
 	if (fd < 0)
-		return -1;
-	if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-		return fd;
+		return false;
+	if (ftruncate(fd, (off_t)arena->size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0 &&
+	    file_begin(&arena->file, fd))
+		return true;
 	close(fd);
-	return -1;
+	return false;
 }
 
 static size_t tags_bytes(const struct arena *arena)
@@ -218,15 +255,16 @@ static size_t tags_bytes(const struct arena *arena)
 
 static void arena_drop(struct arena *arena)
 {
+	/* Of a retired one all behind the first granule is unmapped, and may be others' again. */
 	if (arena->base && arena->extents.top > 0)
-		munmap(arena->base, ARENA_GRANULE); /* all behind it is unmapped */
+		munmap(arena->base, arena->retired ? ARENA_GRANULE : (size_t)arena->extents.top * ARENA_GRANULE);
 	if (arena->header)
 		munmap(arena->header, (size_t)getpagesize());
 	if (arena->extents.tags)
 		munmap(arena->extents.tags, tags_bytes(arena));
-	if (arena->fd >= 0)
-		close(arena->fd);
-	*arena = (struct arena){.fd = -1};
+	if (arena_file_is(&arena->file))
+		close(arena->file.fd);
+	*arena = (struct arena){.file.fd = -1};
 }
 
 /* Whether some of it is another arena's address space, if only to grow into: an address must tell its arena. */
@@ -266,17 +304,16 @@ static bool arena_make(struct arena *arena)
 {
 	void *tags;
 
-	*arena = (struct arena){.size = arena_size(), .number = ++numbers, .fd = -1,
+	*arena = (struct arena){.size = arena_size(), .number = ++numbers, .file.fd = -1,
 				.huge = system_says("/sys/kernel/mm/transparent_hugepage/enabled", "[always]")};
-	arena->fd = arena_memfd(arena->size);
-	if (arena->fd < 0)
+	if (!arena_memfd(arena))
 		goto fail;
 	tags = mmap(NULL, tags_bytes(arena), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
 	if (tags == MAP_FAILED)
 		goto fail;
 	extents_begin(&arena->extents, tags);
-	arena->header = mmap(NULL, (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
+	arena->header = mmap(NULL, (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_SHARED, arena->file.fd, 0);
 	if (arena->header == MAP_FAILED) {
 		arena->header = NULL;
 		goto fail;
@@ -310,19 +347,30 @@ static struct arena *arena_of(const void *address, uint32_t *at_p)
 
 /* ---- Fork, and the end of sharing ------------------------------------------------------------------ */
 
+/* Whether there is that of children before. */
+static bool children_have_file(void)
+{
+	if (arena_file_is(&children.file))
+		return true;
+	children.lost |= children.file.fd >= 0;
+	children.file.fd = -1;
+	return false;
+}
+
 static void children_come(void)
 {
 	size_t size = (size_t)getpagesize();
+	int fd;
 
-	if (children.fd < 0) {
-		children.fd = memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		if (children.fd >= 0 && (!limits_file(size) || ftruncate(children.fd, (off_t)size) != 0)) {
-			close(children.fd);
-			children.fd = -1;
-		}
+	if (!children_have_file()) {
+		fd = memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd >= 0 && (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 ||
+				!file_begin(&children.file, fd)))
+			close(fd);
 	}
-	children.page = children.fd < 0 ? MAP_FAILED
-					: mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, children.fd, 0);
+	children.page = children.file.fd < 0
+				? MAP_FAILED
+				: mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, children.file.fd, 0);
 	children.lost |= children.page == MAP_FAILED;
 }
 
@@ -331,12 +379,12 @@ static bool children_are_gone(void)
 {
 	if (children.lost || children.page)
 		return false;
-	if (children.fd < 0)
-		return true;
-	if (fcntl(children.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)
+	if (!children_have_file())
+		return !children.lost;
+	if (fcntl(children.file.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)
 		return false;
-	close(children.fd);
-	children.fd = -1;
+	close(children.file.fd);
+	children.file.fd = -1;
 	return true;
 }
 
@@ -360,11 +408,13 @@ static bool arena_retire(struct arena *arena)
 
 	store_relaxed(&arena->header->retired, 1);
 	fence_full(); /* pairs with the one in attach_is_current */
-	/* Of which little may be touched: the kernel is not asked whether there is memory for all of it. */
-	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, arena->fd,
-		      0);
-	if (memory == MAP_FAILED)
+	if (!arena_has_file(arena))
 		return false; /* the child goes without */
+	/* Of which little may be touched: the kernel is not asked whether there is memory for all of it. */
+	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+		      arena->file.fd, 0);
+	if (memory == MAP_FAILED)
+		return false; /* likewise */
 	if (arena->huge)
 		madvise(memory, length, MADV_HUGEPAGE);
 	arena->retired = true;
@@ -380,7 +430,7 @@ static bool arena_retire(struct arena *arena)
 /* Give back what was freed in retired arenas while there were children. */
 static void retired_review(void)
 {
-	if (children.fd < 0 || !children_are_gone())
+	if (children.file.fd < 0 || !children_are_gone())
 		return;
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		const struct extents *extents = &arenas[i].extents;
@@ -420,16 +470,16 @@ static void arena_child(void)
 {
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		arenas[i].header = NULL;
-		if (arenas[i].fd >= 0 && arenas[i].base)
-			close(arenas[i].fd);
-		arenas[i].fd = -1;
+		if (arenas[i].base && arena_has_file(&arenas[i]))
+			close(arenas[i].file.fd);
+		arenas[i].file.fd = -1;
+		if (arenas[i].base && !arenas[i].retired)
+			arena_drop(&arenas[i]);
 	}
-	if (children.fd >= 0)
-		close(children.fd);
-	children.fd = -1;
+	if (children_have_file())
+		close(children.file.fd);
+	children.file.fd = -1;
 	children.page = NULL;
-	if (current)
-		arena_drop(current);
 	current = NULL;
 	store_relaxed(&forker, 0);
 	arena_unlock();
@@ -498,6 +548,7 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 	uint64_t granules = ((uint64_t)length + ARENA_GRANULE - 1) / ARENA_GRANULE;
 	uint64_t aligned = alignment > ARENA_GRANULE ? alignment / ARENA_GRANULE : 1;
 	enum extent_kind kind = EXTENT_NONE;
+	struct arena *arena;
 	uint32_t at = 0;
 	void *block = NULL;
 	int error = errno;
@@ -506,11 +557,12 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p)
 	if (length == 0 || length >= memory_bytes() || alignment > PLACE_ALIGNMENT)
 		return NULL;
 	arena_lock();
-	if (current_ready() && granules + aligned < current->size / ARENA_GRANULE)
-		at = block_aligned(current, (uint32_t)granules, (uint32_t)aligned, &kind);
+	arena = current_ready() ? current : NULL;
+	if (arena && granules + aligned < arena->size / ARENA_GRANULE)
+		at = block_aligned(arena, (uint32_t)granules, (uint32_t)aligned, &kind);
 	if (at) {
-		current->blocks++;
-		block = arena_address(current, at);
+		arena->blocks++;
+		block = arena_address(arena, at);
 		*zero_p = kind == EXTENT_CLEAN;
 	}
 	arena_unlock();
@@ -549,9 +601,9 @@ bool arena_free(void *block)
 		} else {
 			retired_review();
 			retired_give(arena, at);
-			if (arena->blocks == 0)
-				arena_drop(arena);
 		}
+		if (arena->blocks == 0 && arena != current)
+			arena_drop(arena);
 	}
 	arena_unlock();
 	errno = error; /* as free keeps it */
@@ -626,10 +678,10 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 		return false;
 	arena_lock();
 	arena = arena_of(address, &at);
-	found = arena && !arena->retired && at > 0 &&
+	found = arena && !arena->retired && arena->file.fd >= 0 && at > 0 &&
 		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address);
 	if (found)
-		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->fd};
+		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->file};
 	arena_unlock();
 	return found;
 }

@@ -16,7 +16,9 @@
  * bare system call) does not have the blocks at all.
  *
  * What always holds: the memfd is sealed against changes of its size, so whoever maps it does not fault. All of it is
- * lent by the C library's rules: what cannot be had here is NULL, and to be had there.
+ * lent by the C library's rules: what cannot be had here is NULL, and to be had there. A number of a descriptor is
+ * nothing to trust: the program may have closed it (closefrom) and have a file of its own there. So each is looked at
+ * before it is used; once it is another's, nothing new comes from here, and a child of fork goes without the blocks.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -24,11 +26,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	ARENA_GRANULE = 64 * 1024, /* blocks are whole granules, of address space; memory is taken by the page */
 	ARENAS_MAX = 8,            /* arenas at a time: one, and those that forks have retired */
-	ARENA_VERSION = 2,
+	ARENA_VERSION = 3,
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
@@ -52,12 +55,19 @@ struct arena_header {
 	uint64_t end;     /* bytes of it that its owner has mapped: behind them may be something else */
 };
 
+/* A descriptor, and whose it was when it was opened. */
+struct arena_file {
+	int fd; /* -1: none */
+	dev_t device;
+	ino_t inode;
+};
+
 /* An arena as it is told to others. */
 struct arena_place {
 	uint64_t number; /* of all arenas that this process had */
 	uint64_t base;   /* its address in this process */
 	uint64_t size;   /* of the memfd, which lies at base, as far as its header says */
-	int fd;          /* of the arena's own; valid as long as it is not retired */
+	struct arena_file file; /* of the arena's own; as long as it is not retired */
 };
 
 /* A block of at least length bytes; alignment is a power of two. *zero_p: it holds zeros. NULL: there is none to be
@@ -71,6 +81,8 @@ bool arena_resize(void *block, size_t length);
 size_t arena_length(const void *block);
 /* Where other processes find this memory, if they can. */
 bool arena_find(const void *address, size_t length, struct arena_place *place_p);
+/* Whether a descriptor is what it was: not closed, nor another file's now. A system call. */
+bool arena_file_is(const struct arena_file *file);
 /* Whether want of memory would be a signal at the first touch of a page: where the kernel accounts strictly. Then
  * there is no arena, and nobody's is to be mapped. */
 bool arena_may_signal(void);

@@ -3810,8 +3810,8 @@ FAULTS = [
     Fault(
         "long freed extents keep their pages",
         "src/base/arena.c",
-        "\t\tarena_punch(arena, extent.at, extent.length);\n\t\textent.kind = EXTENT_CLEAN;\n",
-        "\t\t;\n",
+        "\t    arena_punch(arena, extent.at, extent.length))\n",
+        "\t    false)\n",
     ),
     Fault(
         "a forked child believes that it still forks",
@@ -3840,7 +3840,7 @@ FAULTS = [
     Fault(
         "what a child still has is given back",
         "src/base/arena.c",
-        "\tif (fcntl(children.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)\n\t\treturn false;\n",
+        "\tif (fcntl(children.file.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)\n\t\treturn false;\n",
         "",
     ),
     Fault(
@@ -3866,6 +3866,18 @@ FAULTS = [
         "src/base/arena.c",
         "return !limit_is_set(RLIMIT_FSIZE) && ",
         "return ",
+    ),
+    Fault(
+        "a file that the program has in place of an arena's is taken for it",
+        "src/base/arena.c",
+        "status.st_dev == file->device &&\n\t       status.st_ino == file->inode;",
+        "true;",
+    ),
+    Fault(
+        "a file that the program has in place of an arena's is sent to a peer",
+        "src/transport/shm/attach.c",
+        " || !arena_file_is(&place.file))",
+        ")",
     ),
     Fault(
         "an arena that can be cut short is mapped",
@@ -5623,14 +5635,14 @@ FAULTS = [
     Fault(
         "a child keeps what tells that there are children",
         "src/base/arena.c",
-        "\tif (children.fd >= 0)\n"
-        "\t\tclose(children.fd);\n"
-        "\tchildren.fd = -1;\n"
+        "\tif (children_have_file())\n"
+        "\t\tclose(children.file.fd);\n"
+        "\tchildren.file.fd = -1;\n"
         "\tchildren.page = NULL;\n"
-        "\tif (current)",
-        "\tchildren.fd = -1;\n"
+        "\tcurrent",
+        "\tchildren.file.fd = -1;\n"
         "\tchildren.page = NULL;\n"
-        "\tif (current)",
+        "\tcurrent",
     ),
     Fault(
         "the key file stays open",

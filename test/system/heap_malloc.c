@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -245,6 +247,53 @@ static void exec_has_nothing(char *self)
 	free(memory);
 }
 
+/* A program that closes all that it has not opened, and has a file of its own there later. The last: nothing is of an
+ * arena any more. */
+static void descriptor_of_another(void)
+{
+	enum { BYTES = 8 * LARGE, SIZE = 256 * LARGE };
+	char *kept = malloc(LARGE), *large = malloc(80 * LARGE), *bytes = malloc(BYTES), path[64], target[100];
+	int other = memfd_create("other", MFD_CLOEXEC), put = 0, status;
+	struct stat before, after;
+	pid_t child;
+
+	memset(kept, 1, LARGE);
+	memset(large, 2, 80 * LARGE);
+	memset(bytes, 'x', BYTES);
+	CHECK(is_shared(kept) && is_shared(large));
+	CHECK_EQUAL(write(other, bytes, BYTES), BYTES);
+	CHECK_EQUAL(ftruncate(other, SIZE), 0);
+	CHECK_EQUAL(fstat(other, &before), 0);
+	for (int fd = 0; fd < 2048; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		memset(target, 0, sizeof(target));
+		if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "memfd:thole"))
+			put += dup2(other, fd) == fd;
+	}
+	CHECK(put > 0 && arenas_open() == 0);
+	free(large);
+	large = malloc(64 * LARGE);
+	CHECK(large && !is_shared(large));
+	memset(large, 3, 64 * LARGE);
+	free(large);
+	kept = realloc(kept, 100 * LARGE);
+	CHECK(kept && holds(kept, 0, LARGE, 1));
+	memset(kept, 4, 100 * LARGE);
+	child = fork();
+	if (child == 0) {
+		free(kept);
+		_exit(holds(bytes, 0, BYTES, 'x') ? 0 : 1);
+	}
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	free(kept);
+	CHECK_EQUAL(fstat(other, &after), 0);
+	CHECK_EQUAL(after.st_blocks, before.st_blocks);
+	memset(bytes, 0, BYTES);
+	CHECK_EQUAL(pread(other, bytes, BYTES, 0), BYTES);
+	CHECK(holds(bytes, 0, BYTES, 'x'));
+	free(bytes);
+}
+
 int main(int count, char **arguments)
 {
 	if (count > 1)
@@ -255,5 +304,6 @@ int main(int count, char **arguments)
 	fork_copies();
 	exec_has_nothing(arguments[0]);
 	threads();
+	descriptor_of_another();
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Arenas: blocks that are never where another is, memory that goes back, what fork means with writes on both sides,
- * and limits, which are those of the C library.
+ * programs that close descriptors which are not theirs, and limits, which are those of the C library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -203,11 +203,11 @@ static void blocks__are_where_their_place_says(void **state)
 
 	(void)state;
 	strcpy(block + 1000, "here");
-	other = mmap(NULL, MIB, PROT_READ, MAP_SHARED, place.fd, offset);
+	other = mmap(NULL, MIB, PROT_READ, MAP_SHARED, place.file.fd, offset);
 	assert_ptr_not_equal(other, MAP_FAILED);
 	assert_string_equal(other + 1000, "here");
-	assert_int_not_equal(ftruncate(place.fd, 0), 0);
-	assert_int_not_equal(fcntl(place.fd, F_GET_SEALS) & F_SEAL_SHRINK, 0);
+	assert_int_not_equal(ftruncate(place.file.fd, 0), 0);
+	assert_int_not_equal(fcntl(place.file.fd, F_GET_SEALS) & F_SEAL_SHRINK, 0);
 	munmap(other, MIB);
 	assert_true(arena_free(block));
 }
@@ -216,22 +216,22 @@ static void freed__goes_back_to_the_kernel(void **state)
 {
 	char *small = block_new(MIB), *large = block_new(80 * MIB), *few[40];
 	struct arena_place place = place_of(large);
-	size_t before = pages_of(place.fd);
+	size_t before = pages_of(place.file.fd);
 
 	(void)state;
 	memset(large, 1, 80 * MIB);
-	assert_true(pages_of(place.fd) >= before + 80 * MIB);
+	assert_true(pages_of(place.file.fd) >= before + 80 * MIB);
 	assert_true(arena_free(large));
-	assert_true(pages_of(place.fd) <= before);
+	assert_true(pages_of(place.file.fd) <= before);
 	for (int i = 0; i < 40; i++)
 		memset(few[i] = block_new(4 * MIB), 1, 4 * MIB);
 	for (int i = 0; i < 40; i += 2) /* none beside another */
 		assert_true(arena_free(few[i]));
-	assert_true(pages_of(place.fd) <= before + (80 + 64) * MIB);
+	assert_true(pages_of(place.file.fd) <= before + (80 + 64) * MIB);
 	for (int i = 1; i < 40; i += 2)
 		assert_true(arena_free(few[i]));
 	assert_true(arena_free(small));
-	assert_true(pages_of(place.fd) <= before + 64 * MIB);
+	assert_true(pages_of(place.file.fd) <= before + 64 * MIB);
 }
 
 static void alloc__short_and_long(void **state)
@@ -308,18 +308,22 @@ static bool holds(const char *block, size_t from, size_t to, char byte)
 	return true;
 }
 
-/* Whether this process has a file of that name. */
-static bool has_descriptor(const char *name)
+/* Where this process has a file of that name; -1: nowhere. */
+static int descriptor_of(const char *name)
 {
-	bool found = false;
-
-	for (int fd = 0; fd < 2048 && !found; fd++) {
+	for (int fd = 0; fd < 2048; fd++) {
 		char path[32], target[64] = "";
 
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		found = readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, name);
+		if (readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, name))
+			return fd;
 	}
-	return found;
+	return -1;
+}
+
+static bool has_descriptor(const char *name)
+{
+	return descriptor_of(name) >= 0;
 }
 
 /* Both write on, each where the other does and where it does not, and neither sees the other's. */
@@ -365,7 +369,7 @@ static void fork__ends_sharing(void **state)
 {
 	char *block = block_new(MIB);
 	struct arena_place place = place_of(block), found;
-	struct arena_header *header = mmap(NULL, 4096, PROT_READ, MAP_SHARED, place.fd, 0);
+	struct arena_header *header = mmap(NULL, 4096, PROT_READ, MAP_SHARED, place.file.fd, 0);
 	pid_t child;
 
 	(void)state;
@@ -389,7 +393,7 @@ static void fork__ends_sharing(void **state)
 static void fork__freed_in_the_parent(void **state)
 {
 	char *freed = block_new(32 * MIB), *kept = block_new(MIB), *last = block_new(MIB);
-	int fd = dup(place_of(freed).fd);
+	int fd = dup(place_of(freed).file.fd);
 	struct shared *shared = meeting();
 	pid_t child;
 
@@ -699,7 +703,7 @@ static void withdraw__is_for_good(void **state)
 {
 	char *block = block_new(MIB), *other;
 	struct arena_place place = place_of(block);
-	int fd = dup(place.fd);
+	int fd = dup(place.file.fd);
 
 	(void)state;
 	memset(block, 1, MIB);
@@ -729,6 +733,120 @@ static void withdraw__of_what_was_freed(void **state)
 	assert_true(arena_free(last));
 	arena_withdraw(last, MIB);
 	assert_true(arena_free(block));
+}
+
+/* ---- Descriptors that a program takes for its own -------------------------------------------------- */
+
+enum { OTHERS = 8 * MIB, OTHERS_SIZE = 1 << 30 };
+
+/* The program's own file where a memfd was: bytes, and a hole. */
+static bool other_at(int fd)
+{
+	int other = memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char *bytes = malloc(OTHERS);
+	bool well = other >= 0 && bytes && fd >= 0;
+
+	well = well && memset(bytes, 'x', OTHERS) && write(other, bytes, OTHERS) == OTHERS &&
+	       ftruncate(other, OTHERS_SIZE) == 0 && dup2(other, fd) == fd && close(other) == 0;
+	free(bytes);
+	return well;
+}
+
+/* Whether it is there, as long and as full as it was. */
+static bool other_is_untouched(int fd)
+{
+	struct stat status;
+	char *bytes = malloc(OTHERS);
+	bool well = bytes && fstat(fd, &status) == 0 && status.st_size == OTHERS_SIZE &&
+		    status.st_blocks * 512 == OTHERS && fcntl(fd, F_GET_SEALS) == 0 &&
+		    pread(fd, bytes, OTHERS, 0) == OTHERS && holds(bytes, 0, OTHERS, 'x');
+
+	free(bytes);
+	return well;
+}
+
+/* Each in a process of its own, which then has no arena any more. */
+static void alone(bool (*test)(void))
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(test() ? 0 : 1);
+	assert_int_equal(child_status(child), 0);
+}
+
+static bool freed_into_other(void)
+{
+	char *kept = block_new(MIB), *large = block_new(80 * MIB);
+	int fd = place_of(kept).file.fd;
+	struct arena_place place;
+	bool zero, well;
+
+	memset(kept, 1, MIB);
+	memset(large, 2, 80 * MIB);
+	well = other_at(fd) && arena_free(large) && other_is_untouched(fd); /* which would have lost pages */
+	well &= !arena_alloc(MIB, 1, &zero) && !arena_find(kept, MIB, &place) && holds(kept, 0, MIB, 1);
+	return well && arena_free(kept) && arena_length(kept) == 0 && other_is_untouched(fd);
+}
+
+static bool mapped_of_other(void)
+{
+	char *kept = block_new(MIB), *more;
+	int fd = place_of(kept).file.fd;
+	bool zero, well = other_at(fd);
+
+	more = arena_alloc(80 * MIB, 1, &zero);
+	if (more)
+		memset(more, 3, 80 * MIB);
+	return well && !more && !arena_resize(kept, 80 * MIB) && other_is_untouched(fd) && arena_free(kept);
+}
+
+static bool forked_over_other(void)
+{
+	char *kept = block_new(MIB);
+	int fd = place_of(kept).file.fd, status;
+	bool well = other_at(fd);
+	pid_t child;
+
+	memset(kept, 1, MIB);
+	child = fork();
+	if (child == 0)
+		_exit(other_is_untouched(fd) ? 0 : 1); /* not closed either */
+	well &= waitpid(child, &status, 0) == child && status == 0;
+	return well && holds(kept, 0, MIB, 1) && other_is_untouched(fd) && arena_free(kept) && other_is_untouched(fd);
+}
+
+/* The page that tells whether there are children. */
+static bool sealed_other(void)
+{
+	char *block = block_new(MIB);
+	int out[2], fd, status;
+	pid_t child;
+	bool well;
+	char byte;
+
+	memset(block, 1, MIB);
+	if (pipe(out) != 0)
+		return false;
+	child = fork();
+	if (child == 0) {
+		close(out[1]);
+		_exit(read(out[0], &byte, 1) == 0 && holds(block, 0, MIB, 1) ? 0 : 1);
+	}
+	fd = descriptor_of("memfd:thole-children");
+	well = other_at(fd) && arena_free(block) && other_is_untouched(fd);
+	close(out[1]);
+	return well && waitpid(child, &status, 0) == child && status == 0;
+}
+
+static void descriptor__is_another_files(void **state)
+{
+	(void)state;
+	alone(freed_into_other);
+	alone(mapped_of_other);
+	alone(forked_over_other);
+	alone(sealed_other);
 }
 
 /* ---- Limits ---------------------------------------------------------------------------------------- */
@@ -810,6 +928,7 @@ int main(void)
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),
 		cmocka_unit_test(withdraw__of_what_was_freed),
+		cmocka_unit_test(descriptor__is_another_files),
 		cmocka_unit_test(limits__are_the_c_librarys),
 		cmocka_unit_test(limits__address_space),
 	};

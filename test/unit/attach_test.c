@@ -215,6 +215,34 @@ static void direct__not_behind_the_end(void **state)
 	thole_free(to);
 }
 
+/* A file that the program has in place of the arena's is no peer's to see. */
+static void direct__not_of_another_file(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(false);
+	int own, copy, other = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct arena_place place;
+	struct pair pair;
+
+	(void)state;
+	assert_true(arena_find(from, LENGTH, &place));
+	own = place.file.fd;
+	copy = dup(own);
+	pair_open(&pair, direct_options);
+	assert_int_equal(dup3(other, own, O_CLOEXEC), own);
+	for (uint64_t k = 0; k < 10; k++) {
+		transfer(&pair, k, from, to, 0xaaaaaaaa);
+		pair_idle(&pair);
+	}
+	assert_int_equal(pair_counter(pair.b, "attached") + pair_counter(pair.b, "attach_refused"), 0);
+	assert_int_equal(dup3(copy, own, O_CLOEXEC), own);
+	meet(&pair, from, to, 1);
+	pair_close(&pair);
+	close(copy);
+	close(other);
+	thole_free(from);
+	free(to);
+}
+
 static void direct__only_if_wanted(void **state)
 {
 	static const char *const unwanted[] = {"bulk=ring", "bulk=cooperative", "one_copy=off"};
@@ -577,6 +605,7 @@ int main(void)
 		cmocka_unit_test_setup(direct__who_needs_the_kernel, kernel_open),
 		cmocka_unit_test_setup(direct__where_the_kernel_refuses, kernel_open),
 		cmocka_unit_test_setup(direct__not_behind_the_end, kernel_open),
+		cmocka_unit_test_setup(direct__not_of_another_file, kernel_open),
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),
 		cmocka_unit_test_setup(fork__in_the_middle, kernel_open),

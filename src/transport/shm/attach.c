@@ -58,10 +58,10 @@ void attach_tell(struct transport_peer *peer, const struct vector *vector, bool 
 		lend_tell(peer, vector, write);
 		return;
 	}
-	if (place.number == link->told)
+	if (place.number == link->told || !arena_file_is(&place.file))
 		return;
 	announcement = (struct announcement){ANNOUNCEMENT_MAGIC, place.base, place.size};
-	if (connect_send(link->watch_out.fd, &announcement, sizeof(announcement), place.fd))
+	if (connect_send(link->watch_out.fd, &announcement, sizeof(announcement), place.file.fd))
 		link->told = place.number; /* else the socket is full, and the next message tells */
 }
 
