@@ -103,6 +103,33 @@ def test_run__with_the_launchers_own_way_to_hand_on_variables(
         assert all(row[1] == "thole" and row[4:] == ["udp", "mine"] for row in rows), (theirs, rows)
 
 
+def test_run__each_program_of_several_is_handed_the_variables(two: Testbed, mpi: InstalledMpi, thole: Tool) -> None:
+    """For Open MPI -x is of one program, and the second one is on the other host."""
+    if not mpi.mpi.family.launch.export:
+        pytest.skip("this launcher hands on everything")
+    launcher, *first = two.launch(mpi.mpi, 1, "sh", "-c", SHOW)
+    second = ["-n", "1", "--host", f"{two.names[1]}:1", "sh", "-c", SHOW]
+    done = run_on(two, mpi, thole, ["--link", "udp", launcher, "-x", "HOME", *first, ":", *second])
+    rows = shown(done)
+    assert [row[0] for row in rows] == two.names
+    assert all(row[1] == "thole" and row[4:] == ["udp"] for row in rows), rows
+    assert len({row[3] for row in rows}) == 1
+
+
+def test_explain__several_programs_that_hand_on(thole: Tool, tmp_path: Path) -> None:
+    openmpi = script(tmp_path / "mpiexec", "echo 'mpirun (Open MPI) 5.0.11'")
+    words = "-x A -n 1 ./m : -x FI_PROVIDER_PATH -n 1 ./w x : -n 1 ./v".split()
+    done = thole("run", "--explain", "--through", "libfabric", openmpi, *words)
+    (line,) = re.findall(r"^would run: (.*)$", done.stdout, re.M)
+    own = (["-x", "A", "-n", "1"], ["-x", "FI_PROVIDER_PATH", "-n", "1"], ["-n", "1"])
+    for text, theirs in zip(f"{line} ".partition(" ")[2].split(" : "), own):
+        had, handed = text.split()[: len(theirs)], text.partition(".")[0].split()[len(theirs) :]
+        assert had == theirs
+        assert handed[::2] == ["-x"] * (len(handed) // 2)
+        assert set(handed[1::2]) | ({"FI_PROVIDER_PATH"} & set(had)) >= {"FI_PROVIDER", "FI_PROVIDER_PATH", "THOLE_JOB_KEY"}
+        assert len(set(handed[1::2]) - set(had)) == len(handed) // 2, "none comes twice"
+
+
 def test_explain__several_hosts(
     mpi: InstalledMpi, thole: Tool, build: Path, tmp_path: Path
 ) -> None:

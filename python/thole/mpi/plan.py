@@ -209,23 +209,23 @@ def _handed_on(result: Plan) -> tuple[str, ...]:
 
 
 def _hand_on_by_list(result: Plan) -> None:
-    """Open MPI: by a variable, which excludes the argument."""
+    """Open MPI: by a variable, which excludes the argument; that is of one program alone."""
     way = result.mpi.launch
     set_here = {PRELOAD, LIBRARIES} & result.environment().keys()
     names = [name for name in _names(result) if name.startswith(_handed_on(result)) or name in set_here]
     _into_argument(result, names)
-    theirs = [
-        _ours_in_front(result, word)
-        for word in list(launch.words(way, result.command))
-        if word.name and f"-{word.name}" == way.export
-    ]
-    if not theirs and not told.exports(way, result.command):
+    theirs, places = [set[str]()], list[int]()  # of each program, and where it is
+    for word in list(launch.words(way, result.command)):
+        if not word.name:
+            places.append(word.index)
+            theirs.append(set())
+        elif f"-{word.name}" == way.export:
+            theirs[-1].add(_ours_in_front(result, word))
+    if not any(theirs) and not told.exports(way, result.command):
         _hand_on_by_variable(result, names)
         return
-    place = launch.first_argument(way, result.command)
-    result.command[place:place] = [
-        word for name in names if name not in theirs for word in (way.export, name)
-    ]
+    for place, own in reversed(list(zip(places or [launch.first_argument(way, result.command)], theirs))):
+        result.command[place:place] = [word for name in names if name not in own for word in (way.export, name)]
 
 
 def _hand_on_by_variable(result: Plan, names: list[str]) -> None:
