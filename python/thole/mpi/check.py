@@ -317,7 +317,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     with _signals_held() as mask, contextlib.closing(Witness()) as witness:
         begun = _beginner(mask)
         try:
-            process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun)
+            process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun, close_fds=False)
         except OSError as error:
             raise not_run(words[0], error, "check the command") from None
         assert process.stderr is not None
