@@ -186,6 +186,8 @@ def test_run__says_where_it_belongs(thole: Tool) -> None:
         ("openmpi", "--stop-on-exec --map-by core"),
         ("openmpi", "-n 2 --display-comm"),
         ("openmpi", "--a-flag-of-tomorrow -np 2"),
+        ("openmpi", "--omca btl_base_verbose 1"),
+        ("openmpi", "-gomca btl_base_verbose 1"),
         ("mpich", "-pmi-port -n 2 -genv OMP_NUM_THREADS -1"),
         ("mpich", "-genv OMP_NUM_THREADS=2 -n 2 -env NAME=a=b"),
         ("impi", "-silent-abort -rr -n 2"),

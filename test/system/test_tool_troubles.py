@@ -499,7 +499,8 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: 
         ("pml", "^cm"),
         ("btl", "self,vader"),
     ):
-        assert "will not go over Thole" in explained(here, openmpi, "--mca", name, value, "./app")
+        for argument in ("--mca", "--omca", "-gomca"):
+            assert "will not go over Thole" in explained(here, openmpi, argument, name, value, "./app")
     assert "will not go over Thole" in explained(here, hydra, "-genv", "FI_PROVIDER=tcp", "-n", "2", "true")
 
 

@@ -11,7 +11,7 @@ from thole.base import host
 from thole.base.text import size_text
 from thole.mpi import interface, launch
 from thole.mpi.families import Mpi, agrees
-from thole.mpi.launchers import OPENMPI_FORWARD
+from thole.mpi.launchers import OPENMPI_FORWARD, OPENMPI_PARAMETERS
 from thole.mpi.program import unfit
 
 PRELOAD = "LD_PRELOAD"
@@ -66,7 +66,7 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
         if argument not in mpi.launch.pairs or (not sign and index + 2 >= len(command)):
             continue
         word, value = command[index], value if sign else command[index + 2]
-        variable = f"OMPI_MCA_{name}" if argument in ("mca", "gmca") else name
+        variable = f"OMPI_MCA_{name}" if argument in OPENMPI_PARAMETERS else name
         if variable not in needed or variable in LISTS or agrees(variable, value, needed[variable]):
             continue
         other = interface.by_libfabric(mpi, variable, value)

@@ -71,6 +71,7 @@ INTEL_LAUNCH = replace(
 )
 
 OPENMPI_FORWARD = "OMPI_MCA_mca_base_env_list"
+OPENMPI_PARAMETERS = ("mca", "gmca", "omca", "gomca")  # arguments that set what OMPI_MCA_* does, too
 OPENMPI_FT = (
     "Open MPI's fault tolerance works with its own pml/ob1 alone; over Thole, as over UCX and libfabric otherwise, "
     "ranks that go on after another's death crash or hang"
@@ -83,7 +84,7 @@ OPENMPI_LAUNCH = Launch(
         "PRTE_MCA_prte_default_hostfile",
         "OMPI_MCA_orte_default_hostfile",
     ),
-    pairs=("mca", "gmca", "prtemca", "pmixmca", "gpmixmca"),
+    pairs=(*OPENMPI_PARAMETERS, "prtemca", "pmixmca", "gpmixmca"),
     flags=tuple(
         "oversubscribe nooversubscribe nolocal bynode byslot bycore bysocket v verbose q quiet V version tag-output "
         "timestamp-output xml merge-stderr-to-stdout display-map display-allocation display-devel-map "

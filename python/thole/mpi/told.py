@@ -42,7 +42,7 @@ def handed_on(mpi: Mpi, command: list[str]) -> str:
     several in a file the last one counts; where it is an argument's value it may stand in quotes."""
     way = mpi.launch
     name = way.export_list.removeprefix("OMPI_MCA_")
-    argument = rf"(?:^|\s)--?g?mca\s+{name}\s+(?P<quote>['\"]?)(?P<list>\S+?)(?P=quote)(?=\s|$)"
+    argument = rf"(?:^|\s)--?g?o?mca\s+{name}\s+(?P<quote>['\"]?)(?P<list>\S+?)(?P=quote)(?=\s|$)"
     row = rf"^[ \t]*{name}[ \t]*=[ \t]*(?P<list>.*\S)"
     for word in _named(way, command, way.parameters):
         lines = "\n".join(_lines(way, word.value))
