@@ -56,6 +56,11 @@ def test_words__as_getopt_has_them() -> None:
     assert programs == ["./app"]
 
 
+@pytest.mark.parametrize("flag", ["--x11", "--x11=all", "--oom-kill-step", "--oom-kill-step=1", "--test-only"])
+def test_words__flags_take_no_program(flag: str) -> None:
+    assert parsed("srun", "-n4", flag, "./app")[1] == ["./app"]
+
+
 def test_words__several_programs() -> None:
     told, programs = parsed("env", "A=b", "/usr/bin/srun", "-n1", "./one", "-n", ":", "-n2", "--", "./two", "x")
     assert told == [("n", "1"), ("n", "2")]

@@ -185,6 +185,7 @@ def test_run__says_where_it_belongs(thole: Tool) -> None:
         ("openmpi4", "--leave-session-attached"),
         ("openmpi", "--stop-on-exec --map-by core"),
         ("openmpi", "-n 2 --display-comm"),
+        ("openmpi", "-n 2 --display-topo host1"),
         ("openmpi", "--a-flag-of-tomorrow -np 2"),
         ("openmpi", "--omca btl_base_verbose 1"),
         ("openmpi", "-gomca btl_base_verbose 1"),
@@ -200,6 +201,22 @@ def test_launch__program_is_found_behind_the_launchers_arguments(
     words = wrap(families.family_named(name).launch, command, [], "", "token")
     assert words[words.index("--") + 1] == "./app"
     assert words[: words.index("token") - 1] == command[:-2]
+
+
+# Of each launcher, what its table of arguments has and its help may not say.
+FLAGS = {
+    "mpich": "enable-auto-cleanup dac enable-hostname-propagation report-bindings debug prepend-rank",
+    "impi": "enable-auto-cleanup dac trace trace-imbalance trace_imbalance trace-pt2pt trace-collectives check-mpi "
+    "check tv v6 debug gdb-ia idb pmi-aggregate pmi-noaggregate prefork",
+    "openmpi": "soft parseable parsable report-bindings system-server",
+    "openmpi4": "display-topo dvm tv",
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_launch__flags_take_no_program(hydra: Path, name: str) -> None:
+    for flag in FLAGS[name].split():
+        assert launch.programs(families.family_named(name).launch, [str(hydra), f"-{flag}", "./app"]) == [2], flag
 
 
 @pytest.mark.parametrize("words", ["bash -x job", "nice bash -x job", "make -f job"])

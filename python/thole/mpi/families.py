@@ -13,7 +13,7 @@ from pathlib import Path
 
 from thole.base import paths
 from thole.base.trouble import Trouble
-from thole.mpi.launchers import HYDRA_LAUNCH, INTEL_LAUNCH, OPENMPI_FORWARD, OPENMPI_LAUNCH, Launch
+from thole.mpi.launchers import HYDRA_LAUNCH, INTEL_LAUNCH, OPENMPI4_LAUNCH, OPENMPI_FORWARD, OPENMPI_LAUNCH, Launch
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ FAMILIES = (
             "openmpi/lib/openmpi/mca_mtl_ofi.so",
         ),
         settings=OPENMPI4_SETTINGS,
-        launch=OPENMPI_LAUNCH,
+        launch=OPENMPI4_LAUNCH,
         configs=OPENMPI_CONFIGS,
         config_lines=(*OPENMPI_LINES, "osc_rdma_acc_use_amo = 0"),
         notes=OPENMPI_NOTES,

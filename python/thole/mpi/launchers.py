@@ -47,9 +47,10 @@ HYDRA_LAUNCH = Launch(
     variables=("HYDRA_HOST_FILE",),
     pairs=("genv", "env"),
     flags=tuple(
-        "genvnone genvall envnone envall l prepend-rank v verbose info profile enable-x disable-x "
-        "disable-auto-cleanup disable-hostname-propagation hybrid-hosts skip-launch-node prot pmi-port "
-        "print-all-exitcodes print-rank-map h help V version".split()
+        "genvnone genvall envnone envall l prepend-rank v verbose debug info profile enable-x disable-x "
+        "disable-auto-cleanup enable-auto-cleanup dac disable-hostname-propagation enable-hostname-propagation "
+        "hybrid-hosts skip-launch-node prot pmi-port report-bindings print-all-exitcodes print-rank-map h help V "
+        "version".split()
     ),
     forwards="Hydra hands the whole environment to all ranks",
     own="Hydra's connections between hosts (to choose their interface: -iface NAME)",
@@ -64,7 +65,11 @@ INTEL_LAUNCH = replace(
     HYDRA_LAUNCH,
     files=("f", "hostfile", "machinefile", "machine"),
     flags=HYDRA_LAUNCH.flags
-    + tuple("aps mps gdb rr nolocal silent-abort prepend-timestamp ordered-output cleanup noconf ilp64".split()),
+    + tuple(
+        "aps mps gdb gdb-ia idb tv v6 rr nolocal silent-abort prepend-timestamp ordered-output cleanup noconf ilp64 "
+        "trace trace-imbalance trace_imbalance trace-pt2pt trace-collectives check check-mpi check_mpi prefork "
+        "pmi-aggregate pmi-noaggregate".split()
+    ),
     variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
     withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
     quotes=True,
@@ -88,13 +93,14 @@ OPENMPI_LAUNCH = Launch(
     flags=tuple(
         "oversubscribe nooversubscribe nolocal bynode byslot bycore bysocket v verbose q quiet V version tag-output "
         "timestamp-output xml merge-stderr-to-stdout display-map display-allocation display-devel-map "
-        "display-devel-allocation display-diffable-map display-topo report-bindings allow-run-as-root "
+        "display-devel-allocation display-diffable-map report-bindings allow-run-as-root "
         "use-hwthread-cpus bind-to-core bind-to-socket bind-to-none do-not-launch do-not-resolve novm pernode "
         "continuous enable-recovery disable-recovery debug tv d debug-devel debug-daemons debug-daemons-file "
         "enable-instant-on-support get-stack-traces hetero-nodes index-argv-by-rank leave-session-attached "
         "no-app-prefix no-ready-msg noprefix output-proctable s preload-binary report-child-jobs-separately "
         "report-state-on-timeout set-cwd-to-session-dir set-sid show-progress stop-in-app stop-in-init stop-on-exec "
-        "use-regexp display-comm display-comm-finalize fwd-environment fwd-mpirun-port".split()
+        "use-regexp display-comm display-comm-finalize fwd-environment fwd-mpirun-port p parseable parsable soft "
+        "system-server system-server-first system-server-only do-not-connect".split()
     ),
     forwards="those in OMPI_MCA_mca_base_env_list are handed to all ranks",
     own="Open MPI's own connections between hosts (to choose their interface: "
@@ -110,3 +116,6 @@ OPENMPI_LAUNCH = Launch(
     ),
     parameters=("tune",),
 )
+
+# 4.1, where two arguments have no value that have one in 5.
+OPENMPI4_LAUNCH = replace(OPENMPI_LAUNCH, flags=(*OPENMPI_LAUNCH.flags, "display-topo", "dvm"))

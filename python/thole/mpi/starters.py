@@ -26,10 +26,10 @@ class Starter:
 
 
 SLURM_FLAGS = (
-    "bcast compress contiguous disable-status exact exclusive help hold immediate interactive kill-on-bad-exit label "
-    "multi-prog nice no-allocate no-kill overcommit overlap oversubscribe preserve-env propagate pty quiet "
-    "quit-on-interrupt reboot resv-ports send-libs share spread-job stepmgr unbuffered usage use-min-nodes verbose "
-    "version"
+    "bcast compress consolidate-segments contiguous debugger-test disable-status exact exclusive external-launcher "
+    "help hold immediate interactive kill-on-bad-exit label multi-prog nice no-allocate no-kill oom-kill-step "
+    "overcommit overlap oversubscribe preserve-env propagate pty quiet quit-on-interrupt reboot resv-ports send-libs "
+    "share spread-job spread-segments stepmgr test-only unbuffered usage use-min-nodes verbose version x11"
 )
 
 SLURM = Launch(
