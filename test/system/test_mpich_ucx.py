@@ -15,6 +15,7 @@ import pytest
 from conform import COMPILED, GROUPS, LOG, SOURCES, assert_conformed, counters
 from conftest import InstalledMpi, Tool, locked
 from jobs import launch
+from test_tool import refused, script
 from test_ucx import library, names
 from thole.base.trouble import Trouble
 from thole.mpi.identify import has_ucx_alone, identify, linked
@@ -100,6 +101,19 @@ def test_libfabric__there_is_none(packaged: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "libfabric", LAUNCHER, "-n", "1", "true")
     assert done.returncode != 0
     assert "was built without libfabric, so it cannot use Thole through that; go without --through" in done.stderr
+
+
+def test_capabilities__of_a_program(packaged: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    """The loader leaves LD_LIBRARY_PATH out for it, and there is no other interface, whatever --through says."""
+    program = script(tmp_path / "app", "true")
+    words = ("run", "--explain", LAUNCHER, "-n", "1")
+    if shutil.which("setcap") is None or subprocess.run(["setcap", "cap_net_raw+ep", program], check=False).returncode:
+        pytest.skip("capabilities cannot be given to a file here")
+    for through in ((), ("--through", "ucx")):
+        said = thole("run", *through, *words[1:], program)
+        refused(said, f"{program} has file capabilities", f"(setcap -r {program}), or use an MPICH with libfabric")
+        assert "--through" not in said.stderr
+    assert thole(*words, "true", program).returncode == 0, "it is but an argument"
 
 
 def test_setup__says_that_it_cannot(packaged: InstalledMpi, thole: Tool, tmp_path: Path) -> None:

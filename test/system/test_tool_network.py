@@ -186,6 +186,9 @@ def test_run__a_program_with_file_capabilities(thole: Tool, tmp_path: Path) -> N
     done = subprocess.run(["setcap", "cap_net_raw+ep", program], capture_output=True, check=False)
     if done.returncode != 0:
         pytest.skip("this file system holds no capabilities")
+    assert "FI_THOLE" not in thole(*words[:-1], "true", program).stdout, "it is but an argument"
+    assert "FI_THOLE" in thole(*words[:-1], "env", "A=b", "nice", "-n", "1", program).stdout
+    assert "FI_THOLE" not in thole(*words[:-1], "env", "A=b", "true", program).stdout
     rows = {line.split()[0]: line for line in thole(*words).stdout.splitlines() if line.strip()}
     assert rows["FI_THOLE_LINK"].split()[1] == rows["THOLE_LINK"].split()[1] == "raw"
     assert rows["FI_THOLE_JOB_KEY"].split()[1] == "(hidden)"

@@ -33,10 +33,11 @@ def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -
         if through == "auto" and family.ucx_first:
             _judge_programs(mpi, command)
             _judge_options(chosen)
-        if capable := capable_in(command):
+        if capable := capable_in(mpi, command):
+            alone = f"take them away (setcap -r {capable}), or use an {family.title} with libfabric"
             raise Trouble(
                 f"{capable} has file capabilities, and reads no LD_LIBRARY_PATH by which it would find {paths.UCX}",
-                "go without --through ucx",
+                alone if has_ucx_alone(mpi) else "go without --through ucx",
             )
         return require_ucx(mpi)
     except Trouble as trouble:
@@ -70,12 +71,13 @@ def _judge_options(chosen: dict[str, str]) -> None:
         raise Trouble("the option progress_thread has no effect with UCX's")
 
 
-def capable_in(command: list[str]) -> str | None:
-    return next((word for word in command if _has_capabilities(word)), None)
+def capable_in(mpi: Mpi, command: list[str]) -> str | None:
+    """The first program with file capabilities."""
+    return next((word for word in launch.started(mpi.launch, command) if _has_capabilities(word)), None)
 
 
 def _has_capabilities(word: str) -> bool:
-    path = None if word.startswith("-") else shutil.which(word)
+    path = shutil.which(word)
     try:
         return path is not None and bool(os.getxattr(path, "security.capability"))
     except OSError:  # it has none, or the file system knows no such thing

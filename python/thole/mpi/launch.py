@@ -191,6 +191,18 @@ def programs(launch: Launch, command: list[str]) -> list[int]:
     return [word.index for word in words(launch, command) if not word.name]
 
 
+def started(launch: Launch, command: list[str]) -> Iterator[str]:
+    """The programs, and what wrappers among them start: the first word behind that is a program here, and so on."""
+    for place in programs(launch, command):
+        for word in command[place:]:
+            if word == ":":
+                break
+            if not word.startswith("-") and shutil.which(word):
+                yield word
+                if Path(word).name not in WRAPPERS:
+                    break
+
+
 def ranks(launch: Launch, command: list[str]) -> int:
     """How many are asked for by number, of all programs; 0: none are."""
     return sum(int(value) for _, name, value in arguments(launch, command) if name in COUNTS and value.isdecimal())

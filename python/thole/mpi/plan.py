@@ -172,7 +172,7 @@ def _add_key(result: Plan) -> None:
 
 def _add_for_capable(result: Plan) -> None:
     """A program with file capabilities (setcap) reads no variables of Thole's, but libfabric reads its own."""
-    capable = interface.capable_in(result.command)
+    capable = interface.capable_in(result.mpi, result.command)
     if capable is None:
         return
     reason = f"the same for {capable}, which has file capabilities and reads no other"
