@@ -21,8 +21,9 @@ from conftest import InstalledMpi, Tool
 from rich.console import Console
 from slurm import Slurm, missing_program
 from test_tool import refused, script
+from thole.base.trouble import Trouble
 from thole.commands import run
-from thole.mpi import launch, starters
+from thole.mpi import check, launch, starters
 from thole.mpi import plan as plans
 from thole.mpi.program import library_of
 from thole_lab.process import wait_until
@@ -231,6 +232,14 @@ def test_run__flux_takes_variables_away(planned: Planned) -> None:
     assert words[:4] == ["flux", "run", "-n2", "--env=-*"]
     assert {word.partition("=")[2] for word in words[4:-1]} == NAMES
     assert planned("flux run ./app").command == ["flux", "run", "./app"]
+
+
+def test_check__programs_in_a_file(planned: Planned) -> None:
+    """thole-rank before the file's name would be what srun reads programs from."""
+    command = planned("srun -n2 --multi-prog prog.conf").command
+    with pytest.raises(Trouble, match=r"--multi-prog .* prog\.conf") as caught:
+        check.wrap(starters.SLURM, command, [], "", "token")
+    assert "--check" in caught.value.remedy
 
 
 def test_run__ways_to_find_each_other(planned: Planned) -> None:

@@ -69,6 +69,11 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
     remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
         raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
+    if listed := next((name for _, name, _ in launch.arguments(way, command) if name in way.listed), ""):
+        raise Trouble(
+            f"with --{listed} the programs are in the file {command[places[0]]}, where --check cannot look after them",
+            "go without --check, or start one script that becomes the program of its rank (SLURM_PROCID)",
+        )
     sought = next((command[place] for place in places if not command[place].startswith("/")), "")
     if sought and any(name == "path" for _, name, _ in launch.arguments(way, command)):
         remedy = f"give {sought} with its folder instead, or go without --check"

@@ -35,6 +35,7 @@ class Launch:
     pmi_by: str = ""  # the variable that stands for them
     subcommand: bool = False  # the launcher's first word says what it is to do
     programs: tuple[str, ...] = ()  # arguments whose value is a file of programs with their arguments, one a line
+    listed: tuple[str, ...] = ()  # arguments beside which the program is such a file, in a form of the launcher's own
     comment: str = ""  # regular expression: what such a line may have that is nothing
     quotes: bool = False  # '"' around words with blanks are known there
     per_program: tuple[str, ...] = ()  # arguments of one program: what they mean beside such a file is not what it says

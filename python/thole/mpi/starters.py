@@ -44,6 +44,7 @@ SLURM = Launch(
     own="what Slurm sends between hosts",
     exports=("export",),
     exports_by="SLURM_EXPORT_ENV",
+    listed=("multi-prog",),
     pmi=("mpi",),
     pmi_by="SLURM_MPI_TYPE",
 )
