@@ -220,6 +220,19 @@ def test_hosts__lists(text: str, names: list[str]) -> None:
     assert found.source == "-hosts"
 
 
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("mpich", ("hosts", "host", "hostlist", "machine", "machines", "machinelist")),
+        ("impi", ("hosts", "host", "hostlist", "machines", "machinelist", "hosts-group")),
+    ],
+)
+def test_hosts__by_each_argument_that_lists_them(family: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        found = launches.find(mpi_table.family_named(family).launch, ["mpiexec", f"-{name}", "a,n[1-2]", "-n", "1", "x"])
+        assert found.names == ["a", "n1", "n2"], name
+
+
 def test_hosts__a_range_that_is_too_long() -> None:
     found = launches.find(mpi_table.HYDRA_LAUNCH, ["mpiexec", "-hosts", "n[1-99999999999]", "x"])
     assert len(found.names) == launches.RANGE_MAX

@@ -43,7 +43,7 @@ class Launch:
 
 
 HYDRA_LAUNCH = Launch(
-    lists=("hosts", "host", "hostlist"),
+    lists=("hosts", "host", "hostlist", "machine", "machines", "machinelist"),
     files=("f", "hostfile", "machinefile"),
     variables=("HYDRA_HOST_FILE",),
     pairs=("genv", "env"),
@@ -64,6 +64,7 @@ HYDRA_LAUNCH = Launch(
 
 INTEL_LAUNCH = replace(
     HYDRA_LAUNCH,
+    lists=("hosts", "host", "hostlist", "machines", "machinelist", "hosts-group"),
     files=("f", "hostfile", "machinefile", "machine"),
     flags=HYDRA_LAUNCH.flags
     + tuple(
