@@ -409,9 +409,10 @@ def test_check__a_launcher_that_a_script_starts(thole: Tool, tmp_path: Path, wor
 
 
 def test_check__a_folder_that_only_the_launcher_searches(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
-    for mpi in [mpi for name, mpi in mpis.items() if name in ("openmpi", "impi")]:
-        words = ("run", "--check", mpi.launcher, "-path", "/opt/app", "-n", "1")
-        refused(thole(*words, "app"), "-path", "app", "--check")
+    for name, argument in (("openmpi", "-path"), ("impi", "-path"), ("impi", "-gpath")):
+        if name in mpis:
+            words = ("run", "--check", mpis[name].launcher, argument, "/opt/app", "-n", "1")
+            refused(thole(*words, "app"), f"argument {argument} says", "app", "--check")
 
 
 # ---- Hosts -----------------------------------------------------------------------------------------

@@ -525,6 +525,8 @@ def test_run__a_program_that_is_not_there(here: Here, openmpi: Path, hydra: Path
     # It may be there where it is to run.
     for words in (("-wdir", str(tmp_path)), ("-hosts", "alpha,beta")):
         assert said not in explained(here, hydra, *words, "-n", "2", "./nothing")
+    for word in ("-wdir", "-gwdir", "-path", "-gpath"):
+        assert said not in explained(here, "--mpi", "impi", hydra, word, tmp_path, "-n", "2", "./nothing")
 
 
 def test_run__a_program_of_another_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

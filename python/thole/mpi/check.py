@@ -75,9 +75,10 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
             "go without --check, or start one script that becomes the program of its rank (SLURM_PROCID)",
         )
     sought = next((command[place] for place in places if not command[place].startswith("/")), "")
-    if sought and any(name == "path" for _, name, _ in launch.arguments(way, command)):
+    there = next((name for _, name, _ in launch.arguments(way, command) if name in launch.PATHS), "")
+    if sought and there:
         remedy = f"give {sought} with its folder instead, or go without --check"
-        raise Trouble(f"where the launcher's argument -path says there is {sought}, and no {paths.RANK}", remedy)
+        raise Trouble(f"where the launcher's argument -{there} says there is {sought}, and no {paths.RANK}", remedy)
     expected = [name + EXPECTED.get(name, "") for name in names if name.startswith(EXPECTED_OF)]
     words = [str(paths.find(paths.RANK)), token, *([f"--ucx={ucx}"] if ucx else []), *expected, "--"]
     result = list(command)

@@ -18,7 +18,7 @@ PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
-WORK_FOLDERS = ("wdir", "wd", "workdir", "path")  # arguments that say where programs are
+WORK_FOLDERS = ("wdir", "gwdir", "wd", "workdir", *launch.PATHS)  # arguments that say where programs are
 
 
 def programs(mpi: Mpi, command: list[str], hosts: launch.Hosts) -> Iterator[str]:

@@ -31,8 +31,9 @@ WRAPPERS = frozenset(
 # Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
 CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
-# What runs scripts: their arguments are no launcher's, and what they start is not seen.
 COUNTS = ("n", "np")  # arguments whose value is a number of ranks
+PATHS = ("path", "gpath")  # arguments whose value is folders where the launcher looks for programs
+# What runs scripts: their arguments are no launcher's, and what they start is not seen.
 INTERPRETER = re.compile(r"(ba|da|k|z|c|tc)?sh|g?make|python[\d.]*|perl|ruby")
 LAUNCHER = re.compile(r"(mpi(exec|run)|orterun|prterun|prun)([.\-_]\w+)*")
 
