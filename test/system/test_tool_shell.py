@@ -208,7 +208,7 @@ FLAGS = {
     "mpich": "enable-auto-cleanup dac enable-hostname-propagation report-bindings debug prepend-rank",
     "impi": "enable-auto-cleanup dac trace trace-imbalance trace_imbalance trace-pt2pt trace-collectives check-mpi "
     "check tv v6 debug gdb-ia idb pmi-aggregate pmi-noaggregate prefork",
-    "openmpi": "soft parseable parsable report-bindings system-server",
+    "openmpi": "no-aggregate-help soft parseable parsable report-bindings system-server",
     "openmpi4": "display-topo dvm tv",
 }
 

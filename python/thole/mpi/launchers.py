@@ -102,7 +102,7 @@ OPENMPI_LAUNCH = Launch(
         "no-app-prefix no-ready-msg noprefix output-proctable s preload-binary report-child-jobs-separately "
         "report-state-on-timeout set-cwd-to-session-dir set-sid show-progress stop-in-app stop-in-init stop-on-exec "
         "use-regexp display-comm display-comm-finalize fwd-environment fwd-mpirun-port p parseable parsable soft "
-        "system-server system-server-first system-server-only do-not-connect".split()
+        "system-server system-server-first system-server-only do-not-connect no-aggregate-help".split()
     ),
     forwards="those in OMPI_MCA_mca_base_env_list are handed to all ranks",
     own="Open MPI's own connections between hosts (to choose their interface: "
