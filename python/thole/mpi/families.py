@@ -13,7 +13,14 @@ from pathlib import Path
 
 from thole.base import paths
 from thole.base.trouble import Trouble
-from thole.mpi.launchers import HYDRA_LAUNCH, INTEL_LAUNCH, OPENMPI4_LAUNCH, OPENMPI_FORWARD, OPENMPI_LAUNCH, Launch
+from thole.mpi.launchers import (
+    HYDRA_LAUNCH,
+    INTEL_LAUNCH,
+    OPENMPI4_LAUNCH,
+    OPENMPI_FORWARD,
+    OPENMPI_LAUNCH,
+    Launch,
+)
 
 
 @dataclass(frozen=True)
