@@ -439,22 +439,13 @@ static ucs_status_t ucx_am_gather(unsigned char *to, size_t *length_p, const voi
 
 /* Length and header of one whose data follows. With the lock. */
 static int ucx_am_send_ahead(struct ucp_ep *endpoint, uint64_t word, const void *header, size_t header_length,
-			     uint64_t length)
+			     uint64_t length, struct ucx_request **ahead_p)
 {
 	unsigned char memory[sizeof length + UCX_AM_HEADER_MAX], *end = mempcpy(memory, &length, sizeof length);
-	struct ucx_request *request = ucx_request_get(endpoint->worker);
-	int error;
 
-	if (!request)
-		return THOLE_ERR_MEMORY;
 	if (header_length > 0)
 		end = mempcpy(end, header, header_length);
-	*request = (struct ucx_request){.flags = UCX_OURS | UCX_FREED, .worker = endpoint->worker};
-	error = thole_send(endpoint->thole, endpoint->peer, memory, (size_t)(end - memory), word | WORD_AHEAD, 0,
-			   THOLE_PLAIN | THOLE_INJECT, request, NULL);
-	if (error)
-		ucx_request_put(request);
-	return error;
+	return ucx_send_ahead(endpoint, memory, (size_t)(end - memory), word | WORD_AHEAD, ahead_p);
 }
 
 static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const void *header, size_t header_length,
@@ -487,9 +478,13 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 		return ucx_send_begun(endpoint, request, memory, length, word, &gathered, flags,
 				      THOLE_PLAIN | THOLE_INJECT);
 	}
-	error = ucx_am_send_ahead(endpoint, word, header, header_length, length - header_length);
-	if (!error)
+	error = ucx_am_send_ahead(endpoint, word, header, header_length, length - header_length, &request->pair);
+	if (!error) {
+		request->flags |= UCX_FOLLOWS;
+		if (request->pair)
+			request->pair->pair = request;
 		return ucx_send_begun(endpoint, request, buffer, count, word | WORD_DATA, param, flags, THOLE_PLAIN);
+	}
 	status = ucx_error_status(error);
 	ucx_call_return(request, param, status);
 	charge_leave(&endpoint->worker->charge);

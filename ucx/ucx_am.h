@@ -5,7 +5,8 @@
  *
  * They are plain messages of Thole's, so that no receive with a tag meets them. Short ones land in a receive that is
  * posted all the time. Of a long one its length and header go ahead, and then the data where there is room for it, by
- * a receive from that peer alone. What is handed to a handler is all there, and in memory that it may keep.
+ * a receive from that peer alone. What has gone ahead is always followed by the data, or by an empty message in its
+ * place, since handlers wait for it. What is handed to a handler is all there, and in memory that it may keep.
  *
  * Handlers of a worker are called one at a time, in the order in which messages came, whoever makes progress.
  */

@@ -219,8 +219,11 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 static void ucx_endpoint_cancel(struct ucp_ep *endpoint)
 {
 	for (struct list_node *node = list_first(&endpoint->sends), *next; node; node = next) {
+		struct ucx_request *request = container_of(node, struct ucx_request, node);
+
 		next = list_next(&endpoint->sends, node);
-		thole_cancel_context(endpoint->thole, container_of(node, struct ucx_request, node));
+		if (!(request->flags & UCX_AHEAD)) /* which its data takes along */
+			ucx_request_cancel(request);
 	}
 }
 

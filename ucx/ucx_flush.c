@@ -22,6 +22,8 @@ void ucx_flush_sent(struct ucx_request *request)
 	struct ucx_request **place = &worker->flushes;
 
 	list_remove(&request->node);
+	if (__builtin_expect(request->flags & (UCX_AHEAD | UCX_FOLLOWS), 0) && request->pair)
+		request->pair = request->pair->pair = NULL;
 	if (!(request->flags & UCX_UNASKED))
 		return;
 	request->endpoint->unasked--;

@@ -193,12 +193,22 @@ void ucp_request_release(void *shown)
 	ucx_request_release(ucx_request_of(shown), 0);
 }
 
+void ucx_request_cancel(struct ucx_request *request)
+{
+	struct thole_endpoint *thole = request->worker->thole;
+
+	/* Of a long active message both parts are taken back, or none: its receiver would wait for the data. */
+	if (request->flags & UCX_FOLLOWS && (!request->pair || !thole_cancel_context(thole, request->pair)))
+		return;
+	thole_cancel_context(thole, request);
+}
+
 void ucp_request_cancel(ucp_worker_h worker, void *shown)
 {
 	struct ucx_request *ended;
 
 	charge_enter(&worker->charge);
-	thole_cancel_context(worker->thole, ucx_request_of(shown));
+	ucx_request_cancel(ucx_request_of(shown));
 	ended = ucx_request_ended(worker);
 	charge_leave(&worker->charge);
 	ucx_request_tell_all(ended);

@@ -88,6 +88,9 @@ void ucx_request_tell_all(struct ucx_request *first);
 /* Likewise, for one that was in no list. */
 void ucx_request_tell(struct ucx_request *request);
 
+/* Take back an operation of which no peer knows. What cannot be goes on. With the lock. */
+void ucx_request_cancel(struct ucx_request *request);
+
 /* The worker goes: its requests' memory, and what they hold. */
 void ucx_request_drop_all(struct ucp_worker *worker);
 

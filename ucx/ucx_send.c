@@ -25,6 +25,41 @@ static __attribute__((noinline)) int ucx_send_segments(struct ucp_ep *endpoint, 
 	return error;
 }
 
+int ucx_send_ahead(struct ucp_ep *endpoint, const void *buffer, size_t length, uint64_t tag,
+		   struct ucx_request **request_p)
+{
+	struct ucx_request *request = ucx_request_get(endpoint->worker);
+	int error;
+
+	*request_p = NULL;
+	if (!request)
+		return THOLE_ERR_MEMORY;
+	*request = (struct ucx_request){.flags = UCX_STARTING, .worker = endpoint->worker};
+	error = thole_send(endpoint->thole, endpoint->peer, buffer, length, tag, 0, THOLE_PLAIN | THOLE_INJECT,
+			   request, NULL);
+	if (error || request->flags & UCX_ENDED) {
+		ucx_request_put(request);
+		return error;
+	}
+	request->flags = UCX_OURS | UCX_FREED | UCX_SEND | UCX_AHEAD;
+	ucx_flush_sending(request, endpoint);
+	*request_p = request;
+	return 0;
+}
+
+/* Data of an active message has ended in its call. Where it does not go, what went ahead is taken back, or an empty
+ * message is sent in its place, for which the peer waits. */
+static __attribute__((noinline)) void ucx_send_followed(struct ucp_ep *endpoint, struct ucx_request *request,
+							uint64_t tag, bool failed)
+{
+	struct ucx_request *ahead = request->pair;
+
+	if (ahead)
+		request->pair = ahead->pair = NULL;
+	if (failed && (!ahead || !thole_cancel_context(endpoint->thole, ahead)))
+		ucx_send_ahead(endpoint, NULL, 0, tag, &ahead);
+}
+
 ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *request, const void *buffer, size_t count,
 				uint64_t tag, const ucp_request_param_t *param, uint32_t flags, unsigned thole_flags)
 {
@@ -45,6 +80,8 @@ ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *req
 		request->flags |= UCX_ENDED;
 		error = 0;
 	}
+	if (__builtin_expect(request->flags & UCX_FOLLOWS, 0) && (error || request->flags & UCX_ENDED))
+		ucx_send_followed(endpoint, request, tag, error);
 	if (__builtin_expect(error || (request->flags & UCX_ENDED &&
 				       !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)), 1)) {
 		status = error ? ucx_error_status(error) : request->status;
@@ -65,7 +102,7 @@ ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *req
 	}
 	if (!(thole_flags & THOLE_SYNC) && length <= worker->unasked_max)
 		flags |= UCX_UNASKED;
-	request->flags = ucx_call_flags(param, flags | UCX_SEND);
+	request->flags = ucx_call_flags(param, flags | UCX_SEND | (request->flags & UCX_FOLLOWS));
 	ucx_flush_sending(request, endpoint);
 	charge_leave(&worker->charge);
 	return ucx_request_shown(request);

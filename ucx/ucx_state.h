@@ -34,6 +34,8 @@ enum ucx_request_flags {
 	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
 	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
 	UCX_AM = 1 << 11,       /* a receive of an active message, which is in no pool */
+	UCX_AHEAD = 1 << 12,    /* a send: the beginning of a long active message, */
+	UCX_FOLLOWS = 1 << 13,  /* or its data, which has to come if that has left */
 };
 
 struct ucx_request {
@@ -54,7 +56,10 @@ struct ucx_request {
 	};
 	struct ucp_ep *endpoint;  /* of a send; of a flush, NULL: of all */
 	uint64_t order;           /* of a send: flushes that began before it; of a flush, its number */
-	uint64_t left;            /* of a flush: sends that it waits for */
+	union {
+		uint64_t left;            /* of a flush: sends that it waits for */
+		struct ucx_request *pair; /* with UCX_AHEAD or UCX_FOLLOWS: the other of the two; NULL: it has ended */
+	};
 	struct ucx_bounce bounce; /* behind all, the program's part is aligned as memory of malloc's is */
 };
 

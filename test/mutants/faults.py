@@ -3780,8 +3780,26 @@ FAULTS = [
     Fault(
         "what ended in a cancel waits for progress",
         "ucx/ucx_request.c",
-        "thole_cancel_context(worker->thole, ucx_request_of(shown));",
+        "ucx_request_cancel(ucx_request_of(shown));",
         ";",
+    ),
+    Fault(
+        "an active message is taken back though its beginning has left",
+        "ucx/ucx_request.c",
+        "if (request->flags & UCX_FOLLOWS && (",
+        "if (false && (",
+    ),
+    Fault(
+        "closing by force takes back the beginning of an active message alone",
+        "ucx/ucx_endpoint.c",
+        "if (!(request->flags & UCX_AHEAD)) /*",
+        "if (true) /*",
+    ),
+    Fault(
+        "data of an active message is waited for that failed in its call",
+        "ucx/ucx_send.c",
+        "if (failed && (!ahead ||",
+        "if (false && (!ahead ||",
     ),
     Fault(
         "a child finds the caretaker locked",

@@ -456,6 +456,88 @@ static void test_nobody(void)
 	until(&told, before + 3);
 }
 
+/* ---- What is taken back ---------------------------------------------------------------------------- */
+
+enum { LONG = 1 << 20, TOO_MANY = 1 << 14 };
+
+static void until_told_at(ucp_worker_h worker, int wanted)
+{
+	for (int i = 0; told < wanted; i++) {
+		CHECK(i < PATIENCE / 10);
+		ucp_worker_progress(worker);
+		progress();
+	}
+}
+
+static void send_short(ucp_ep_h endpoint)
+{
+	fill(out, 100, 100);
+	CHECK(!UCS_PTR_IS_ERR(ucp_am_send_nb(endpoint, PLAIN, out, 100, ucp_dt_make_contig(1), on_sent, 0)));
+}
+
+/* A long one behind so many short ones, taken back by itself or with its endpoint: it comes as a whole or not at all,
+ * and what is behind it comes, whoever has sent it. Returns whether it did not come. */
+static bool take_back(int short_ones, bool closes)
+{
+	const ucp_request_param_t none = {.op_attr_mask = 0};
+	const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+	ucp_worker_params_t single = {.field_mask = 0};
+	static unsigned char data[LONG];
+	ucp_ep_h endpoint, beside, itself;
+	ucs_status_ptr_t request;
+	ucp_worker_h worker;
+	ucs_status_t status;
+	int before = told;
+
+	CHECK(ucp_worker_create(context, &single, &worker) == UCS_OK);
+	set_handlers(worker);
+	endpoint = connect_to(workers[0], worker);
+	beside = connect_to(workers[0], worker);
+	itself = connect_to(worker, worker);
+	send_short(beside);
+	send_short(itself);
+	until_told_at(worker, before + 2);
+	for (int i = 0; i < short_ones; i++)
+		send_short(beside);
+	fill(data, LONG, LONG);
+	request = ucp_am_send_nbx(endpoint, PLAIN, NULL, 0, data, LONG, &none);
+	CHECK(UCS_PTR_IS_PTR(request));
+	if (closes)
+		CHECK(finish(ucp_ep_close_nbx(endpoint, &force)) == UCS_OK);
+	else
+		ucp_request_cancel(workers[0], request);
+	status = ucp_request_check_status(request);
+	CHECK(status == UCS_ERR_CANCELED || status == UCS_INPROGRESS);
+	until_told_at(worker, before + 2 + short_ones + (status == UCS_INPROGRESS));
+	for (int i = 0; i < 100; i++) {
+		progress();
+		ucp_worker_progress(worker);
+	}
+	send_short(itself);
+	until_told_at(worker, before + 3 + short_ones + (status == UCS_INPROGRESS));
+	send_short(beside);
+	until_told_at(worker, before + 4 + short_ones + (status == UCS_INPROGRESS));
+	CHECK(finish(request) == (status == UCS_INPROGRESS ? UCS_OK : UCS_ERR_CANCELED));
+	if (!closes)
+		CHECK(finish(ucp_ep_close_nbx(endpoint, &force)) == UCS_OK);
+	CHECK(finish(ucp_ep_close_nbx(beside, &force)) == UCS_OK);
+	ucp_worker_destroy(worker);
+	return status != UCS_INPROGRESS;
+}
+
+/* There is room for all of it, for its beginning alone, or for none of it. */
+static void test_taken_back(void)
+{
+	for (int closes = 0; closes < 2; closes++) {
+		int room = 0, short_ones;
+
+		while (!take_back(room, closes))
+			CHECK((room += 16) < TOO_MANY);
+		for (short_ones = room > 16 ? room - 16 : 0; short_ones < room; short_ones++)
+			take_back(short_ones, closes);
+	}
+}
+
 /* ---- Data that stays ------------------------------------------------------------------------------- */
 
 static void test_kept(void)
@@ -577,6 +659,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_two_senders();
 	test_answers();
 	if (ours) {
+		test_taken_back();
 		test_nobody(); /* UCX 1.13 reads behind its handlers */
 		test_kept();
 	}

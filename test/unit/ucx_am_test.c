@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Long active messages, which are two sends: what becomes of the first where the second fails in its call. */
+#include "unit.h"
+
+#include <stdbool.h>
+#include <ucp/api/ucp.h>
+
+#include "thole.h"
+
+enum {
+	NUMBER = 7,      /* the handler's */
+	LONG = 100000,   /* bytes of a message whose data goes by itself */
+	TURNS = 1000000, /* of progress until something is taken for lost */
+};
+
+static int sends, fails_at; /* the send so many is the one without memory; 0: none is */
+
+int __real_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
+		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p);
+int __wrap_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
+		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p);
+
+int __wrap_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
+		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
+{
+	if (++sends == fails_at)
+		return THOLE_ERR_MEMORY;
+	return __real_thole_send(endpoint, peer, buffer, length, tag, imm, flags, context, request_p);
+}
+
+static ucp_worker_h workers[2]; /* from the first to the second, */
+static ucp_ep_h there, itself;  /* and from the second to itself */
+static size_t lengths;          /* of all that handlers have seen */
+
+static ucs_status_t on_message(void *arg, void *data, size_t length, ucp_ep_h reply, unsigned flags)
+{
+	(void)arg;
+	(void)data;
+	(void)reply;
+	(void)flags;
+	lengths += length;
+	return UCS_OK;
+}
+
+static ucp_ep_h connect_to(ucp_worker_h from)
+{
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+	ucp_address_t *address;
+	ucp_ep_h endpoint;
+	size_t length;
+
+	assert_int_equal(ucp_worker_get_address(workers[1], &address, &length), UCS_OK);
+	to.address = address;
+	assert_int_equal(ucp_ep_create(from, &to, &endpoint), UCS_OK);
+	ucp_worker_release_address(workers[1], address);
+	return endpoint;
+}
+
+static ucs_status_ptr_t send_bytes(ucp_ep_h endpoint, size_t length)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static unsigned char bytes[LONG];
+
+	return ucp_am_send_nbx(endpoint, NUMBER, NULL, 0, bytes, length, &none);
+}
+
+static void sends_bytes(ucp_ep_h endpoint, size_t length)
+{
+	ucs_status_ptr_t request = send_bytes(endpoint, length);
+
+	assert_false(UCS_PTR_IS_ERR(request));
+}
+
+static void arrives(size_t wanted)
+{
+	for (int i = 0; lengths < wanted; i++) {
+		assert_in_range(i, 0, TURNS);
+		ucp_worker_progress(workers[0]);
+		ucp_worker_progress(workers[1]);
+	}
+	assert_int_equal(lengths, wanted);
+}
+
+/* Its receiver does not wait for the data: what others send is handled, and what comes next. */
+static void data__fails_in_its_call(bool waits)
+{
+	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+				     .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
+	const ucp_worker_params_t single = {.field_mask = 0};
+	size_t others = 1 + waits;
+	ucs_status_ptr_t failed;
+	ucp_context_h context;
+
+	lengths = 0;
+	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ucp_worker_create(context, &single, &workers[i]), UCS_OK);
+	assert_int_equal(ucp_worker_set_am_handler(workers[1], NUMBER, on_message, NULL, 0), UCS_OK);
+	there = connect_to(workers[0]);
+	itself = connect_to(workers[1]);
+	sends_bytes(there, 1);
+	arrives(1);
+	while (waits && !send_bytes(there, 1))
+		others++;
+	sends = 0;
+	fails_at = 2;
+	failed = send_bytes(there, LONG);
+	assert_int_equal(UCS_PTR_STATUS(failed), UCS_ERR_NO_MEMORY);
+	fails_at = 0;
+	assert_int_equal(sends, waits ? 2 : 3);
+	for (int i = 0; i < 1000; i++) {
+		ucp_worker_progress(workers[0]);
+		ucp_worker_progress(workers[1]);
+	}
+	sends_bytes(itself, 10);
+	arrives(others + 10);
+	sends_bytes(there, LONG);
+	arrives(others + 10 + LONG);
+	for (int i = 0; i < 2; i++)
+		ucp_worker_destroy(workers[i]);
+	ucp_cleanup(context);
+}
+
+static void data__fails_when_its_beginning_has_left(void **state)
+{
+	(void)state;
+	data__fails_in_its_call(false);
+}
+
+static void data__fails_when_its_beginning_waits(void **state)
+{
+	(void)state;
+	data__fails_in_its_call(true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(data__fails_when_its_beginning_has_left),
+		cmocka_unit_test(data__fails_when_its_beginning_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
