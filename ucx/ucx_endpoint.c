@@ -44,10 +44,50 @@ static void ucx_endpoint_fail(struct ucp_ep *endpoint, struct ucx_request *reque
 	ucx_request_end_first(request);
 }
 
+/* Of what a call says: other statuses may be the call's own. */
 static bool ucx_endpoint_is_of_peer(ucs_status_t status)
 {
 	return status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET ||
 	       status == UCS_ERR_REJECTED || status == UCS_ERR_INVALID_ADDR;
+}
+
+/* With the lock. Returns 0 or a THOLE_ERR_*. */
+static int ucx_endpoint_post(struct ucp_ep *endpoint, struct ucx_request *watch)
+{
+	int error;
+
+	*watch = (struct ucx_request){
+		.flags = UCX_OURS | UCX_WATCH,
+		.worker = endpoint->worker,
+		.endpoint = endpoint,
+	};
+	endpoint->watch = watch; /* until it ends, which may be inside the call */
+	error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);
+	if (error)
+		endpoint->watch = NULL;
+	return error;
+}
+
+/* The callback of a watch that a message has ended: not with the lock. */
+static void ucx_endpoint_watch_on(void *shown, ucs_status_t status, void *user_data)
+{
+	struct ucp_ep *endpoint = user_data;
+	struct charge *charge = &endpoint->worker->charge;
+	struct ucx_request *watch = NULL;
+	int error = 0;
+
+	(void)shown;
+	(void)status;
+	charge_enter(charge);
+	endpoint->telling = false;
+	if (!endpoint->closed)
+		watch = ucx_request_get(endpoint->worker);
+	if (watch)
+		error = ucx_endpoint_post(endpoint, watch);
+	if (error)
+		ucx_endpoint_fail(endpoint, watch, ucx_error_status(error));
+	ucx_endpoint_leave(endpoint);
+	charge_leave(charge);
 }
 
 void ucx_endpoint_watched(struct ucx_request *watch)
@@ -55,10 +95,21 @@ void ucx_endpoint_watched(struct ucx_request *watch)
 	struct ucp_ep *endpoint = watch->endpoint;
 
 	endpoint->watch = NULL;
-	if (ucx_endpoint_is_of_peer(watch->status))
-		ucx_endpoint_fail(endpoint, watch, watch->status);
-	else
+	switch (watch->status) {
+	case UCS_ERR_CANCELED:
 		ucx_request_put(watch);
+		break;
+	case UCS_OK:
+	case UCS_ERR_MESSAGE_TRUNCATED: /* a program's for another interface */
+		endpoint->telling = true;
+		watch->flags = UCX_OURS | UCX_FREED | UCX_CALLBACK;
+		watch->callback.send = ucx_endpoint_watch_on;
+		watch->user_data = endpoint;
+		ucx_request_end(watch);
+		break;
+	default: /* whatever it was, the peer is lost by it */
+		ucx_endpoint_fail(endpoint, watch, watch->status);
+	}
 }
 
 /* Its program is not to be called. With the lock. */
@@ -116,18 +167,11 @@ static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *pa
 	endpoint->handler = params->err_handler;
 	if (params->field_mask & UCP_EP_PARAM_FIELD_USER_DATA)
 		endpoint->handler.arg = params->user_data;
-	*watch = (struct ucx_request){
-		.flags = UCX_OURS | UCX_WATCH,
-		.worker = endpoint->worker,
-		.endpoint = endpoint,
-	};
-	endpoint->watch = watch;
-	error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);
+	error = ucx_endpoint_post(endpoint, watch);
 	if (!error) {
 		ucx_endpoint_connect(endpoint, address);
 		return 0;
 	}
-	endpoint->watch = NULL;
 	if (!ucx_endpoint_is_of_peer(ucx_error_status(error))) {
 		ucx_request_put(watch);
 		return error;

@@ -109,7 +109,7 @@ struct ucp_ep {
 	struct thole_endpoint *thole; /* the worker's */
 	uint32_t peer;                /* Thole's handle */
 	bool closed;                  /* by the program: it goes with its last send, */
-	bool telling;                 /* and not while its error handler is called, or waits for that */
+	bool telling;                 /* and not while its error handler, or what watches on, is called, or waits */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
 	struct ucx_request *watch;    /* which ends this receive; NULL: nothing, or it has */
 	ucs_status_t failed;          /* what the handler was, or is to be, called with; UCS_OK: nothing */

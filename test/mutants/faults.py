@@ -3802,6 +3802,18 @@ FAULTS = [
         "if (false && (!ahead ||",
     ),
     Fault(
+        "UCX's program does not hear of a peer that is lost for an unusual reason",
+        "ucx/ucx_endpoint.c",
+        "\tdefault: /* whatever it was, the peer is lost by it */\n",
+        "\t\tbreak;\n\tcase UCS_ERR_ENDPOINT_TIMEOUT:\n\tcase UCS_ERR_CONNECTION_RESET:\n",
+    ),
+    Fault(
+        "a message of another interface's ends the watch of UCX's endpoint",
+        "ucx/ucx_endpoint.c",
+        "if (!endpoint->closed)\n\t\twatch = ",
+        "if (false)\n\t\twatch = ",
+    ),
+    Fault(
         "a child finds the caretaker locked",
         CARETAKER,
         "begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;",

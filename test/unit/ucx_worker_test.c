@@ -9,6 +9,7 @@
 #include <ucp/api/ucp.h>
 
 #include "thole.h"
+#include "ucx_endpoint.h"
 #include "ucx_flush.h"
 
 static unsigned progresses, polls, yields;
@@ -28,6 +29,23 @@ int __wrap_thole_poll(struct thole_endpoint *endpoint, struct thole_completion *
 {
 	polls++;
 	return __real_thole_poll(endpoint, completions, count);
+}
+
+int __real_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+
+static bool withholds; /* receives, */
+static int withheld;   /* so many */
+
+int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	if (!withholds)
+		return __real_thole_recv(endpoint, source, buffer, length, tag, mask, flags, context, request_p);
+	withheld++;
+	return 0;
 }
 
 int yields_lazy(void);
@@ -171,6 +189,57 @@ static void send__fails_in_its_call(void **state)
 	ucp_cleanup(context);
 }
 
+/* However a peer is lost, its endpoint's program hears so, once, and flushes say it. A message, which no program for
+ * this interface sends there, is none, and what goes on is watched on. */
+static void loss__of_any_kind_is_told(void **state)
+{
+	static const struct {
+		ucs_status_t status;
+		bool lost, watched;
+	} cases[] = {
+		{UCS_ERR_UNSUPPORTED, true, false}, {UCS_ERR_NO_MEMORY, true, false},
+		{UCS_ERR_IO_ERROR, true, false},    {UCS_ERR_CONNECTION_RESET, true, false},
+		{UCS_OK, false, true},              {UCS_ERR_MESSAGE_TRUNCATED, false, true},
+		{UCS_ERR_CANCELED, false, false},
+	};
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
+			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucp_address_t *address;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	size_t length;
+
+	(void)state;
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	to.address = address;
+	withholds = true;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		ucs_status_ptr_t flushed;
+		ucp_ep_h ep;
+
+		failures = withheld = 0;
+		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+		assert_int_equal(withheld, 1);
+		ep->watch->status = cases[i].status;
+		ucx_endpoint_watched(ep->watch);
+		for (int turn = 0; turn < 3; turn++)
+			ucp_worker_progress(worker);
+		assert_int_equal(failures, cases[i].lost);
+		flushed = ucp_ep_flush_nbx(ep, &(ucp_request_param_t){0});
+		assert_int_equal(UCS_PTR_STATUS(flushed), cases[i].lost ? cases[i].status : UCS_OK);
+		assert_true(!cases[i].lost || failed_with == cases[i].status);
+		assert_int_equal(withheld, 1 + cases[i].watched);
+		assert_int_equal(ep->watch != NULL, cases[i].watched);
+		ucp_ep_destroy(ep);
+	}
+	withholds = false;
+	ucp_worker_release_address(worker, address);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
 /* A receive with the program's request that does not begin says so in its call. */
 static void receive__fails_in_its_call(void **state)
 {
@@ -294,6 +363,7 @@ int main(void)
 		cmocka_unit_test(progress__looks_once_where_several_may_come),
 		cmocka_unit_test(alloc__is_given_back),
 		cmocka_unit_test(send__fails_in_its_call),
+		cmocka_unit_test(loss__of_any_kind_is_told),
 		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
 		cmocka_unit_test(yields__are_a_workers_to_make),
