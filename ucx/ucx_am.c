@@ -50,6 +50,7 @@ struct ucx_am_handler {
 		ucp_am_recv_callback_t headed;
 	} call;
 	void *arg;
+	bool keeps_empty; /* what it is handed is said to be its own to keep, also where there is no data */
 };
 
 void ucx_am_init(struct ucp_worker *worker)
@@ -233,7 +234,8 @@ bool ucx_am_turn(struct ucp_worker *worker)
 /* Whether the program keeps the data. */
 static bool ucx_am_tell(struct ucx_am *message, const struct ucx_am_handler *handler)
 {
-	const ucp_am_recv_param_t param = {.recv_attr = message->length ? UCP_AM_RECV_ATTR_FLAG_DATA : 0};
+	const bool data = message->length > 0 || handler->keeps_empty;
+	const ucp_am_recv_param_t param = {.recv_attr = data ? UCP_AM_RECV_ATTR_FLAG_DATA : 0};
 
 	if (message->state == AM_LOST)
 		return false;
@@ -331,6 +333,8 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
 		handler.kind = AM_HEADED;
 		handler.call.headed = param->cb;
 		handler.arg = param->field_mask & UCP_AM_HANDLER_PARAM_FIELD_ARG ? param->arg : NULL;
+		handler.keeps_empty = param->field_mask & UCP_AM_HANDLER_PARAM_FIELD_FLAGS &&
+				      param->flags & UCP_AM_FLAG_PERSISTENT_DATA;
 	}
 	return ucx_am_set(worker, param->id, handler);
 }
@@ -392,25 +396,45 @@ static ucs_status_t ucx_am_copy(const struct ucx_am *message, void *buffer, size
 	return ucx_datatype_end(&bounce, done, done < message->length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK);
 }
 
+/* What has ended, so, gets a request all the same, and its callback is called. */
+static ucs_status_ptr_t ucx_am_recv_request(struct ucp_worker *worker, size_t length, ucs_status_t ended,
+					    const ucp_request_param_t *param)
+{
+	struct ucx_request *request;
+	ucs_status_t status = ucx_call_begin(worker, param, &request);
+
+	if (status != UCS_OK)
+		return UCS_STATUS_PTR(status);
+	request->status = ended;
+	request->info.length = length;
+	request->callback.data = param->cb.recv_am;
+	request->user_data = param->op_attr_mask & UCP_OP_ATTR_FIELD_USER_DATA ? param->user_data : NULL;
+	request->flags = ucx_call_flags(param, UCX_AM);
+	charge_leave(&worker->charge);
+	ucx_request_tell(request);
+	return ucx_request_shown(request);
+}
+
 /* All of it is here: it ends at once. */
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
 				      const ucp_request_param_t *param)
 {
 	struct ucx_am *message;
 	ucs_status_t status;
+	size_t length;
 
 	charge_enter(&worker->charge);
 	message = ucx_am_of(worker, data_desc);
 	charge_leave(&worker->charge);
 	if (!message)
 		return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-	if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
-		status = UCS_ERR_UNSUPPORTED;
-	else
-		status = ucx_am_copy(message, buffer, count, ucx_call_datatype(param));
+	status = ucx_am_copy(message, buffer, count, ucx_call_datatype(param));
+	length = message->length;
 	if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO)
-		*param->recv_info.length = message->length;
+		*param->recv_info.length = length;
 	ucp_am_data_release(worker, data_desc);
+	if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)
+		return ucx_am_recv_request(worker, length, status, param);
 	return UCS_STATUS_PTR(status);
 }
 

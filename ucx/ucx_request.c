@@ -46,6 +46,8 @@ static inline void ucx_request_call(struct ucx_request *request, void *shown)
 		request->callback.receive_plain(shown, request->status, &request->info);
 	else if (kind == UCX_PLAIN)
 		request->callback.send_plain(shown, request->status);
+	else if (request->flags & UCX_AM)
+		request->callback.data(shown, request->status, request->info.length, request->user_data);
 	else
 		request->callback.send(shown, request->status, request->user_data);
 }

@@ -33,7 +33,7 @@ enum ucx_request_flags {
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
 	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
 	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
-	UCX_AM = 1 << 11,       /* a receive of an active message, which is in no pool */
+	UCX_AM = 1 << 11,       /* a receive of an active message, which is in no pool; or of the data of a kept one */
 	UCX_AHEAD = 1 << 12,    /* a send: the beginning of a long active message, */
 	UCX_FOLLOWS = 1 << 13,  /* or its data, which has to come if that has left */
 };
@@ -47,6 +47,7 @@ struct ucx_request {
 		ucp_send_callback_t send_plain;
 		ucp_tag_recv_nbx_callback_t receive;
 		ucp_tag_recv_callback_t receive_plain;
+		ucp_am_recv_data_nbx_callback_t data; /* with UCX_AM */
 	} callback;
 	void *user_data;
 	struct ucp_worker *worker;

@@ -3814,6 +3814,24 @@ FAULTS = [
         "if (false)\n\t\twatch = ",
     ),
     Fault(
+        "data of an active message ends in its call that is not to",
+        "ucx/ucx_am.c",
+        "if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)\n",
+        "if (false)\n",
+    ),
+    Fault(
+        "who asks for data of an active message is called as a sender",
+        "ucx/ucx_request.c",
+        "else if (request->flags & UCX_AM)\n",
+        "else if (false)\n",
+    ),
+    Fault(
+        "an empty active message is not said to be the handler's to keep",
+        "ucx/ucx_am.c",
+        "message->length > 0 || handler->keeps_empty;",
+        "message->length > 0;",
+    ),
+    Fault(
         "a child finds the caretaker locked",
         CARETAKER,
         "begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;",

@@ -131,6 +131,8 @@ static ucs_status_t on_headed(void *arg, const void *header, size_t header_lengt
 	CHECK(arg == &sent);
 	CHECK(!(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP));
 	CHECK(header_length <= HEADER && (header || !header_length));
+	/* Of an empty message, too, the handler has UCP_AM_FLAG_PERSISTENT_DATA. */
+	CHECK(param->recv_attr & (UCP_AM_RECV_ATTR_FLAG_DATA | UCP_AM_RECV_ATTR_FLAG_RNDV));
 	header_seen_length = header_length;
 	memcpy(header_seen, header ? header : header_seen, header_length);
 	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) { /* UCX's own */
@@ -585,6 +587,66 @@ static void test_kept(void)
 	CHECK(after.hblkhd + after.uordblks < before.hblkhd + before.uordblks + LARGE);
 }
 
+static void *received;
+static ucs_status_t received_status;
+static size_t received_length;
+
+static void on_received(void *request, ucs_status_t status, size_t length, void *data)
+{
+	CHECK(data == &told && ucp_request_check_status(request) == status);
+	received = request;
+	received_status = status;
+	received_length = length;
+}
+
+/* What is not to end in its call has a request, of the worker's or of the program's, and a callback. */
+static void test_kept_later(void)
+{
+	ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+		.cb.recv_am = on_received,
+		.user_data = &told,
+	};
+	const ucp_request_param_t none = {.op_attr_mask = 0};
+	unsigned char in[100];
+
+	for (int i = 0; i < 4; i++) {
+		size_t room = i == 3 ? sizeof in - 1 : sizeof in;
+		void *own = i == 1 ? ucp_request_alloc(workers[1]) : NULL;
+		ucs_status_ptr_t request;
+		int before = told;
+
+		keeps = true;
+		fill(out, sizeof in, sizeof in);
+		CHECK(finish(ucp_am_send_nbx(there, HEADED, NULL, 0, out, sizeof in, &none)) == UCS_OK);
+		until(&told, before + 1);
+		keeps = false;
+		if (own) {
+			param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+			param.request = own;
+		} else {
+			param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_REQUEST;
+		}
+		if (i == 2)
+			param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_CALLBACK;
+		else
+			param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK;
+		memset(in, 0, sizeof in);
+		received = NULL;
+		request = ucp_am_recv_data_nbx(workers[1], told_data, in, room, &param);
+		CHECK(UCS_PTR_IS_PTR(request) && (!own || request == own));
+		CHECK(ucp_request_check_status(request) == (room < sizeof in ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK));
+		CHECK(received == (i == 2 ? NULL : request) && (i == 3 || is_filled(in, room, sizeof in)));
+		CHECK(i == 2 || (received_status == ucp_request_check_status(request)));
+		CHECK(i >= 2 || received_length == sizeof in);
+		ucp_request_free(request);
+		if (!ours)
+			continue;
+		request = ucp_am_recv_data_nbx(workers[1], told_data, in, room, &param); /* it is the worker's again */
+		CHECK(UCS_PTR_STATUS(request) == UCS_ERR_INVALID_PARAM);
+	}
+}
+
 /* Some of each kind are there when the worker goes. */
 static void leave_some(void)
 {
@@ -663,6 +725,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 		test_nobody(); /* UCX 1.13 reads behind its handlers */
 		test_kept();
 	}
+	test_kept_later();
 	if (thread_mode == UCS_THREAD_MODE_MULTI && ours) /* UCX's own has no handler of the one kind for the other */
 		test_threads();
 	if (ours)
