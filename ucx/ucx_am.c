@@ -12,6 +12,7 @@ enum {
 	SHORT_MAX = 16 << 10,         /* bytes of header and data that are one message */
 	WAITING_MAX = 64,             /* that have come and wait for a handler; Thole keeps those that follow */
 	FLAG_COPY_HEADER = 1 << 3,    /* UCP_AM_SEND_FLAG_COPY_HEADER, which later headers of UCX 1.x have */
+	ALIGNMENT = 64,               /* of what is handed to handlers, at least */
 };
 
 /* In the tag of such a message: the handler's number, the header's length, and what kind it is. */
@@ -40,7 +41,7 @@ struct ucx_am {
 	const unsigned char *header;
 	unsigned char *data;
 	size_t room;
-	unsigned char memory[] __attribute__((aligned(64)));
+	unsigned char *memory;      /* behind this, aligned as the worker wants its data, which is in front */
 };
 
 struct ucx_am_handler {
@@ -53,19 +54,27 @@ struct ucx_am_handler {
 	bool keeps_empty; /* what it is handed is said to be its own to keep, also where there is no data */
 };
 
-void ucx_am_init(struct ucp_worker *worker)
+bool ucx_am_init(struct ucp_worker *worker, size_t alignment)
 {
+	if (alignment & (alignment - 1))
+		return false;
+	worker->am.alignment = alignment > ALIGNMENT ? alignment : ALIGNMENT;
 	list_init(&worker->am.arriving);
 	list_init(&worker->am.kept);
+	return true;
 }
 
 static struct ucx_am *ucx_am_make(struct ucp_worker *worker, size_t room)
 {
+	size_t alignment = worker->am.alignment;
+	size_t front = (sizeof(struct ucx_am) + alignment - 1) & ~(alignment - 1);
 	void *memory;
 
-	if (posix_memalign(&memory, _Alignof(struct ucx_am), sizeof(struct ucx_am) + room))
+	if (posix_memalign(&memory, alignment, front + room))
 		return NULL;
-	*(struct ucx_am *)memory = (struct ucx_am){.request = {.flags = UCX_AM, .worker = worker}, .room = room};
+	*(struct ucx_am *)memory = (struct ucx_am){.request = {.flags = UCX_AM, .worker = worker},
+						   .room = room,
+						   .memory = (unsigned char *)memory + front};
 	return memory;
 }
 
@@ -118,9 +127,9 @@ static void ucx_am_begin(struct ucx_am *message, size_t length)
 		message->state = AM_LOST; /* nothing that ucx_am_send sends */
 		return;
 	}
-	message->header = message->memory + front;
-	message->data = message->memory + front + message->header_length;
+	message->data = message->memory;
 	message->length = length - front - message->header_length;
+	message->header = message->memory + (front ? front : message->length);
 	message->state = AM_HERE;
 	if (front) {
 		memcpy(&data_length, message->memory, sizeof data_length);
@@ -440,8 +449,8 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
 
-/* The data in one piece, behind a header of *length_p bytes, which grows to the length of both; more than SHORT_MAX is
- * not written. */
+/* The data in one piece, in front of a header of *length_p bytes, which grows to the length of both; more than
+ * SHORT_MAX is not written. */
 static ucs_status_t ucx_am_gather(unsigned char *to, size_t *length_p, const void *buffer, size_t count,
 				  ucp_datatype_t datatype)
 {
@@ -489,14 +498,14 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
 	if (id > UINT16_MAX || header_length > UCX_AM_HEADER_MAX)
 		return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-	status = ucx_am_gather(memory + header_length, &length, buffer, count, ucx_call_datatype(param));
+	status = ucx_am_gather(memory, &length, buffer, count, ucx_call_datatype(param));
 	if (status == UCS_OK)
 		status = ucx_call_begin(endpoint->worker, param, &request);
 	if (status != UCS_OK)
 		return UCS_STATUS_PTR(status);
 	if (length <= SHORT_MAX) {
 		if (header_length > 0)
-			memcpy(memory, header, header_length);
+			memcpy(memory + length - header_length, header, header_length);
 		gathered.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
 		gathered.datatype = ucp_dt_make_contig(1);
 		return ucx_send_begun(endpoint, request, memory, length, word, &gathered, flags,

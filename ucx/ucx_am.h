@@ -19,7 +19,8 @@ enum {
 	UCX_AM_HEADER_MAX = 8 << 10, /* bytes of a header */
 };
 
-void ucx_am_init(struct ucp_worker *worker);
+/* alignment: of data that is handed to handlers; 0: any. False: it is none. */
+bool ucx_am_init(struct ucp_worker *worker, size_t alignment);
 /* After Thole's endpoint, which may still write into them. */
 void ucx_am_drop_all(struct ucp_worker *worker);
 

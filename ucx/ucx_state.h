@@ -84,6 +84,7 @@ struct ucx_am_queue {
 	struct ucx_am *ahead;       /* or the last of those that arrive, whose data is the next message of its peer */
 	struct ucx_am *spare;       /* memory for a receive */
 	uint32_t waiting;           /* in `arriving` */
+	size_t alignment;           /* of what is handed to handlers: bytes, a power of two */
 	uint32_t handler_count;
 	struct ucx_am_handler *handlers; /* by number */
 };

@@ -77,10 +77,13 @@ static int ucx_worker_open(struct ucp_worker *worker)
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
 {
+	size_t alignment = params->field_mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT ? params->am_alignment : 0;
 	struct ucp_worker *worker = calloc(1, sizeof *worker);
 	int error = THOLE_ERR_MEMORY;
 
 	if (worker)
+		error = ucx_am_init(worker, alignment) ? 0 : THOLE_ERR_ARGUMENT;
+	if (!error)
 		error = pool_init(&worker->requests, sizeof(struct ucx_request) + context->request_size,
 				  REQUESTS_AT_ONCE, REQUESTS_MAX);
 	if (!error)
@@ -92,7 +95,6 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->context = context;
 	worker->ended_end = &worker->ended;
 	list_init(&worker->endpoints);
-	ucx_am_init(worker);
 	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
 										       : UCS_THREAD_MODE_SINGLE;
 	ucx_state_name(worker->name, params->field_mask & UCP_WORKER_PARAM_FIELD_NAME ? params->name : NULL, worker);

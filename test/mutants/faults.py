@@ -3756,8 +3756,8 @@ FAULTS = [
     Fault(
         "the data of an active message lies over its header",
         "ucx/ucx_am.c",
-        "status = ucx_am_gather(memory + header_length, &length",
-        "status = ucx_am_gather(memory, &length",
+        "memcpy(memory + length - header_length, header, header_length);",
+        "memcpy(memory, header, header_length);",
     ),
     Fault(
         "after as many active messages as may wait none is received",
@@ -3830,6 +3830,18 @@ FAULTS = [
         "ucx/ucx_am.c",
         "message->length > 0 || handler->keeps_empty;",
         "message->length > 0;",
+    ),
+    Fault(
+        "data of active messages is aligned as we like it",
+        "ucx/ucx_am.c",
+        "worker->am.alignment = alignment > ALIGNMENT ? alignment : ALIGNMENT;",
+        "worker->am.alignment = ALIGNMENT;",
+    ),
+    Fault(
+        "an alignment that is none is taken",
+        "ucx/ucx_am.c",
+        "if (alignment & (alignment - 1))\n",
+        "if (false)\n",
     ),
     Fault(
         "a child finds the caretaker locked",

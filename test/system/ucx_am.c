@@ -69,6 +69,15 @@ static void until(const int *count, int wanted)
 	CHECK(*count == wanted);
 }
 
+static void until_told_at(ucp_worker_h worker, int wanted)
+{
+	for (int i = 0; told < wanted; i++) {
+		CHECK(i < PATIENCE / 10);
+		ucp_worker_progress(worker);
+		progress();
+	}
+}
+
 static ucs_status_t finish(ucs_status_ptr_t request)
 {
 	ucs_status_t status;
@@ -458,18 +467,75 @@ static void test_nobody(void)
 	until(&told, before + 3);
 }
 
+/* ---- Alignment ------------------------------------------------------------------------------------- */
+
+static uintptr_t aligned_to;
+
+static ucs_status_t on_aligned(void *arg, const void *header, size_t header_length, void *data, size_t length,
+			       const ucp_am_recv_param_t *param)
+{
+	(void)arg;
+	CHECK(is_filled(header, header_length, 3));
+	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+		length = 0; /* UCX's own hands over no data */
+	CHECK(is_filled(data, length, (unsigned)length));
+	if (length > 0 && (ours || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) /* UCX's own aligns no others */
+		CHECK((uintptr_t)data % aligned_to == 0);
+	told++;
+	return UCS_OK;
+}
+
+/* Data lies as the worker was told that it should, whatever the header's length. */
+static void test_alignment(void)
+{
+	static const size_t alignments[] = {0, 1, 8, 64, 256, 4096}, headers[] = {0, 1, 5, 64, 100, HEADER};
+	static const size_t none[] = {3, 96};
+	ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT};
+	const ucp_am_handler_param_t handler = {
+		.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+		.id = HEADED,
+		.cb = on_aligned,
+	};
+	static unsigned char header[HEADER];
+	ucp_worker_h worker;
+
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+		params.am_alignment = none[i];
+		CHECK(ucp_worker_create(context, &params, &worker) == UCS_ERR_INVALID_PARAM);
+	}
+	fill(header, HEADER, 3);
+	for (size_t i = ours ? 0 : 1; i < sizeof alignments / sizeof *alignments; i++) { /* UCX 1.13 divides by 0 */
+		const ucp_request_param_t plain = {.op_attr_mask = 0};
+		ucp_ep_h endpoint;
+
+		params.am_alignment = alignments[i];
+		aligned_to = alignments[i] ? alignments[i] : 1;
+		CHECK(ucp_worker_create(context, &params, &worker) == UCS_OK);
+		CHECK(ucp_worker_set_am_recv_handler(worker, &handler) == UCS_OK);
+		endpoint = connect_to(workers[0], worker);
+		for (size_t j = 0; j < LENGTHS * sizeof headers / sizeof *headers; j++) {
+			size_t length = lengths[j % LENGTHS];
+			int before = told;
+			ucs_status_ptr_t request;
+
+			fill(out, length, (unsigned)length);
+			request = ucp_am_send_nbx(endpoint, HEADED, header, headers[j / LENGTHS], out, length, &plain);
+			CHECK(!UCS_PTR_IS_ERR(request));
+			until_told_at(worker, before + 1);
+			while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+				progress();
+				ucp_worker_progress(worker);
+			}
+			CHECK(finish(request) == UCS_OK);
+		}
+		ucp_ep_close_nb(endpoint, UCP_EP_CLOSE_MODE_FORCE);
+		ucp_worker_destroy(worker);
+	}
+}
+
 /* ---- What is taken back ---------------------------------------------------------------------------- */
 
 enum { LONG = 1 << 20, TOO_MANY = 1 << 14 };
-
-static void until_told_at(ucp_worker_h worker, int wanted)
-{
-	for (int i = 0; told < wanted; i++) {
-		CHECK(i < PATIENCE / 10);
-		ucp_worker_progress(worker);
-		progress();
-	}
-}
 
 static void send_short(ucp_ep_h endpoint)
 {
@@ -719,6 +785,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_headers();
 	test_order();
 	test_two_senders();
+	test_alignment();
 	test_answers();
 	if (ours) {
 		test_taken_back();
