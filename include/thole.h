@@ -370,7 +370,8 @@ THOLE_API int thole_wait_any(struct thole_endpoint *endpoint, struct thole_reque
 THOLE_API int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p);
 
 /* Progress, then take up to count completions of operations that have no request handle, where the endpoint
- * has no completion function. Returns how many. */
+ * has no completion function. Returns how many; with count 0, how many events progress has handled, as thole_progress,
+ * but this never looks again, nor sleeps. */
 THOLE_API int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count);
 
 /* Sleep until something arrives that progress would handle, or timeout_ns has passed (negative: for ever).

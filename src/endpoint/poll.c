@@ -49,14 +49,15 @@ int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p
 int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *completions, size_t count)
 {
 	size_t n = 0;
+	int handled;
 
 	endpoint_lock(endpoint);
-	endpoint_progress(endpoint);
+	handled = endpoint_progress(endpoint);
 	while (n < count && !list_empty(&endpoint->queue))
 		request_collect(container_of(list_first(&endpoint->queue), struct thole_request, node),
 				&completions[n++]);
 	endpoint_leave(endpoint);
-	return (int)n;
+	return count ? (int)n : handled;
 }
 
 /* ---- Messages --------------------------------------------------------------------------------------- */

@@ -554,6 +554,23 @@ static void test_probe(void)
 	}
 }
 
+/* Progress says that there was some, also where all that came is a message that nobody awaits. */
+static void test_progress(void)
+{
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	ucs_status_ptr_t send;
+	int in = 0, out = 7;
+
+	settle();
+	send = ucp_tag_send_nbx(there, &out, sizeof out, 14, &none);
+	for (int i = 0; ucp_worker_progress(workers[1]) == 0; i++) {
+		CHECK(i < PATIENCE / 100);
+		ucp_worker_progress(workers[0]);
+	}
+	CHECK(finish(ucp_tag_recv_nbx(workers[1], &in, sizeof in, 14, FULL, &none)) == UCS_OK && in == 7);
+	CHECK(finish(send) == UCS_OK);
+}
+
 static void test_cancel(void)
 {
 	int in = 0, out = 13;
@@ -1385,6 +1402,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_next_in_callback();
 	test_synchronous();
 	test_probe();
+	test_progress();
 	test_cancel();
 	test_freed();
 	test_refused();
