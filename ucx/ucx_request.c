@@ -38,7 +38,7 @@ void ucx_request_drop_all(struct ucp_worker *worker)
 
 static inline void ucx_request_call(struct ucx_request *request, void *shown)
 {
-	uint32_t kind = request->flags & (UCX_RECEIVE | UCX_PLAIN);
+	uint32_t kind = load_relaxed(&request->flags) & (UCX_RECEIVE | UCX_PLAIN);
 
 	if (__builtin_expect(kind == UCX_RECEIVE, 1))
 		request->callback.receive(shown, request->status, &request->info, request->user_data);
@@ -70,13 +70,40 @@ static inline void ucx_request_call_inside(struct ucx_request *request, void *sh
 		inside--;
 }
 
-/* One in memory of the program's, which may have another use as soon as it is shown. */
-static __attribute__((noinline)) void ucx_request_tell_copy(struct ucx_request *request)
-{
-	struct ucx_request copy = *request;
+/* A callback that runs, among its worker's. */
+struct ucx_request_calling {
+	const struct ucx_request *request;
+	struct list_node node;
+};
 
-	ucx_request_show(request, copy.flags);
+/* One in the program's hands, its memory or what ucp_request_alloc gave, which may have another use as soon as it is
+ * shown. False: meanwhile it was given back. */
+static __attribute__((noinline)) bool ucx_request_tell_copy(struct ucx_request *request)
+{
+	struct ucx_request_calling calling = {.request = request};
+	struct ucp_worker *worker = request->worker;
+	const bool shared = worker->charge.safe;
+	struct ucx_request copy;
+
+	if (shared)
+		charge_enter(&worker->charge);
+	copy = *request;
+	if (!(copy.flags & UCX_FREED)) {
+		ucx_request_show(request, copy.flags);
+		if (shared)
+			list_push_back(&worker->calling, &calling.node);
+	}
+	if (shared)
+		charge_leave(&worker->charge);
+	if (copy.flags & UCX_FREED)
+		return false;
 	ucx_request_call_inside(&copy, ucx_request_shown(request));
+	if (shared) {
+		charge_enter(&worker->charge);
+		list_remove(&calling.node);
+		charge_leave(&worker->charge);
+	}
+	return true;
 }
 
 /* One of the pool, with the lock: it stays until ucx_request_told. */
@@ -116,15 +143,16 @@ static inline __attribute__((always_inline)) void ucx_request_locked(struct ucx_
 
 static inline __attribute__((always_inline)) void ucx_request_tell_one(struct ucx_request *request)
 {
+	uint32_t flags;
+
 	if (request->bounce.memory)
 		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
-	if (request->flags & UCX_CALLBACK && !(request->flags & (UCX_OURS | UCX_FREED))) {
-		ucx_request_tell_copy(request);
+	flags = load_relaxed(&request->flags); /* it may be given back meanwhile */
+	if (flags & UCX_CALLBACK && !(flags & (UCX_OURS | UCX_FREED)) && ucx_request_tell_copy(request))
 		return;
-	}
-	if (request->flags & UCX_CALLBACK) {
+	if (flags & UCX_CALLBACK) {
 		ucx_request_locked(request, ucx_request_telling);
-		if (request->flags & UCX_CALLBACK) /* still; from now on it stays */
+		if (load_relaxed(&request->flags) & UCX_CALLBACK) /* still; from now on it stays */
 			ucx_request_call_inside(request, ucx_request_shown(request));
 	}
 	ucx_request_locked(request, ucx_request_told);
@@ -163,6 +191,19 @@ void *ucp_request_alloc(ucp_worker_h worker)
 	return request ? ucx_request_shown(request) : NULL;
 }
 
+/* Whether a callback of it runs. With the lock. */
+static bool ucx_request_is_calling(const struct ucx_request *request)
+{
+	const struct list_node *calling = &request->worker->calling;
+
+	if (request->flags & UCX_TELLING)
+		return true;
+	for (struct list_node *node = list_first(calling); node; node = list_next(calling, node))
+		if (container_of(node, struct ucx_request_calling, node)->request == request)
+			return true;
+	return false;
+}
+
 /* Of one under way, `unless` are flags that no longer hold. While another thread calls back for it, that is waited for,
  * as with UCX: what the callback uses may go next. A thread in a callback does not wait: the other may be waiting. */
 static void ucx_request_release(struct ucx_request *request, uint32_t unless)
@@ -170,15 +211,15 @@ static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 	struct ucp_worker *worker = request->worker;
 
 	charge_enter(&worker->charge);
-	while (worker->charge.safe && request->flags & UCX_TELLING && !inside) {
+	while (worker->charge.safe && !inside && ucx_request_is_calling(request)) {
 		charge_leave(&worker->charge);
 		sched_yield();
 		charge_enter(&worker->charge);
 	}
 	if (!(request->flags & UCX_ENDED))
-		request->flags = (request->flags & ~unless) | UCX_FREED;
+		store_relaxed(&request->flags, (request->flags & ~unless) | UCX_FREED);
 	else if (request->flags & UCX_TELLING)
-		request->flags |= UCX_FREED;
+		store_relaxed(&request->flags, request->flags | UCX_FREED);
 	else if (request->flags & UCX_OURS || pool_has(&worker->requests, request)) /* of ucp_request_alloc, and used */
 		ucx_request_put(request);
 	charge_leave(&worker->charge);

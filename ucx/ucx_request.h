@@ -6,7 +6,8 @@
  * what the program is to be called for (its callback, its datatype) waits in the worker's list until a call of the
  * program's own has left the lock. A request is shown as ended when its callback is called, as with UCX: that may ask
  * how it ended, hand it to another thread, or use its memory for the next operation. One of the pool stays until its
- * callback has returned: who gives it back in that leaves it to who calls, and another thread waits.
+ * callback has returned: who gives it back in that leaves it to who calls, and another thread waits, as it does for one
+ * of ucp_request_alloc, which goes back at once in that.
  */
 #ifndef UCX_REQUEST_H
 #define UCX_REQUEST_H

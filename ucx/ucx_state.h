@@ -31,7 +31,7 @@ enum ucx_request_flags {
 	UCX_PLAIN = 1 << 6,     /* which takes no user_data */
 	UCX_SEND = 1 << 7,      /* its endpoint stays for it */
 	UCX_UNASKED = 1 << 8,   /* of a send: it needs no receive, so flushes wait for it */
-	UCX_TELLING = 1 << 9,   /* of the pool: its callback is being called */
+	UCX_TELLING = 1 << 9,   /* of the pool, not the program's: its callback is being called */
 	UCX_WATCH = 1 << 10,    /* a receive that ends when the endpoint's peer goes */
 	UCX_AM = 1 << 11,       /* a receive of an active message, which is in no pool; or of the data of a kept one */
 	UCX_AHEAD = 1 << 12,    /* a send: the beginning of a long active message, */
@@ -96,6 +96,7 @@ struct ucp_worker {
 	struct ucx_request *ended;      /* that the program is to be called for, in the order in which they ended */
 	struct ucx_request **ended_end; /* where the next one goes */
 	struct ucx_request *flushes;    /* under way */
+	struct list_node calling;       /* callbacks of requests in the program's hands, if threads share this */
 	uint64_t flush_count;           /* begun so far */
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */

@@ -3498,8 +3498,8 @@ FAULTS = [
     Fault(
         "a request of UCX's that is under way is given back at once",
         "ucx/ucx_request.c",
-        "\tif (!(request->flags & UCX_ENDED))\n\t\trequest->flags = (",
-        "\tif (false)\n\t\trequest->flags = (",
+        "\tif (!(request->flags & UCX_ENDED))\n\t\tstore_relaxed(",
+        "\tif (false)\n\t\tstore_relaxed(",
     ),
     Fault(
         "a program's part of a request is not prepared",
@@ -3848,6 +3848,12 @@ FAULTS = [
         "src/endpoint/poll.c",
         "return count ? (int)n : handled;",
         "return (int)n;",
+    ),
+    Fault(
+        "who gives a request of ucp_request_alloc back does not wait for its callback",
+        "ucx/ucx_request.c",
+        "if (container_of(node, struct ucx_request_calling, node)->request == request)\n",
+        "if (false)\n",
     ),
     Fault(
         "a child finds the caretaker locked",
