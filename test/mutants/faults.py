@@ -163,7 +163,7 @@ FAULTS = [
     Fault(
         "who has ended still sends",
         ARRIVAL,
-        "\tconnection->in.ack_now = false;\n\tarrival_quiet(connection);\n",
+        "\tconnection->in.ack_now = connection->in.tell = connection->in.ask = false;\n\tarrival_quiet(connection);\n",
         "\tconnection->in.ack_now = false;\n",
     ),
     Fault(
@@ -1191,6 +1191,12 @@ FAULTS = [
         "who sends and does not read is taken to be stalled",
         SILENCE,
         "	if (!connection->silence.answered)\n		waited_ns = 0;\n",
+        "",
+    ),
+    Fault(
+        "who is asked whether he reads says it by a record, which says nothing of that",
+        ENGINE,
+        "		connection->in.tell |= (packet->flags & PACKET_ANSWER) != 0;\n",
         "",
     ),
     Fault(
@@ -4612,8 +4618,14 @@ FAULTS = [
     Fault(
         "a child listens for its parent",
         CONNECT,
-        "	forked_add(&shm->forked, &shm->listener.fd, 1);\n",
-        "",
+        "		return -1;\n	forked_add(&watch->forked, &watch->fd, 1);\n	return 0;\n}\n\n/* The one",
+        "		return -1;\n	return 0;\n}\n\n/* The one",
+    ),
+    Fault(
+        "a child has the connections that came to its parent",
+        CONNECT,
+        "		return -1;\n	forked_add(&watch->forked, &watch->fd, 1);\n	return 0;\n}\n\n/* Out",
+        "		return -1;\n	return 0;\n}\n\n/* Out",
     ),
     Fault(
         "who is dead when his process is to be watched lives for ever",
@@ -5474,8 +5486,8 @@ FAULTS = [
     Fault(
         "a record of ours swallows what is to be told of backpressure",
         ARRIVAL,
-        "							    connection->in.tell_backpressure || connection->in.ask);\n",
-        "							    connection->in.ask);\n",
+        "connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell);",
+        "connection->in.ack_now && connection->in.held_count > 0;",
     ),
     Fault(
         "a CLOSE behind records that never came is one in good order",

@@ -769,14 +769,14 @@ static void shm__last_words_of_many(void **state)
 	thole_endpoint_close(a);
 }
 
-/* A child that lives on has all that its parent had open. */
+/* A child that lives on. By the bare system call: it has all that its parent had open. */
 static pid_t child_that_lives(int *end_p)
 {
 	int end[2];
 	pid_t child;
 
 	assert_int_equal(pipe(end), 0);
-	child = fork();
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 	assert_true(child >= 0);
 	if (child == 0) {
 		close(end[1]);
@@ -812,24 +812,42 @@ static void shm__closed_beside_a_child(void **state)
 	thole_endpoint_close(pair.b);
 }
 
-/* A child does not have its parent's listener: of two that have it nobody could tell which one lives. */
-static void shm__listener_is_no_childs(void **state)
+/* A forked child does not have its parent's sockets: of two that have them nobody could tell which one lives. */
+static void shm__sockets_are_no_childs(void **state)
 {
 	static const char *const options[] = {"network=off", NULL};
-	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
-	int fd = shm_of(&endpoint->base)->listener.fd;
-	pid_t child = fork();
+	const struct shm_peer *to, *from;
+	struct pair pair;
+	int fds[4];
+	pid_t child;
 
 	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	pair_idle(&pair);
+	to = shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base);
+	from = shm_link(&endpoint_peer(pair.b, pair.b_to_a)->base);
+	fds[0] = shm_of(&pair.a->base)->listener.fd;
+	fds[1] = shm_of(&pair.b->base)->listener.fd;
+	fds[2] = to->watch_out.fd;
+	fds[3] = from->watch_in.fd;
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_not_equal(fcntl(fds[i], F_GETFD), -1);
+	child = fork();
 	assert_true(child >= 0);
-	if (child == 0)
-		_exit(fcntl(fd, F_GETFD) != -1);
+	if (child == 0) {
+		for (int i = 0; i < 4; i++)
+			if (fcntl(fds[i], F_GETFD) != -1)
+				_exit(1 + i);
+		_exit(0);
+	}
 	assert_int_equal(child_status(child), 0);
-	assert_int_not_equal(fcntl(fd, F_GETFD), -1);
-	thole_endpoint_close(endpoint);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_not_equal(fcntl(fds[i], F_GETFD), -1);
+	pair_close(&pair);
 }
 
-/* One that is made by the bare system call has it, so who connects to the dead finds it. */
+/* One that is made by the bare system call has them, so who connects to the dead finds its listener. */
 static void shm__dead_beside_a_child(void **state)
 {
 	static const char *const options[] = {"network=off", NULL};
@@ -1282,7 +1300,7 @@ int main(void)
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),
-		cmocka_unit_test(shm__listener_is_no_childs),
+		cmocka_unit_test(shm__sockets_are_no_childs),
 		cmocka_unit_test(shm__dead_beside_a_child),
 		cmocka_unit_test(network__connects),
 		cmocka_unit_test(network__refused),

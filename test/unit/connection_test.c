@@ -580,6 +580,31 @@ static void stalled__by_who_does_not_read(void **state)
 	host_close(host);
 }
 
+/* Who is asked says so by an ACK, though a record that says as much of what has come leaves at the same time. */
+static void asked__amid_records(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet;
+	uint64_t acks;
+
+	(void)state;
+	packet = stranger_opens(host);
+	packet.credit = 1;
+	stranger_says(host, UDP, &packet, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+	host_run(host, 1);
+	assert_int_equal(host_connection(host)->out.next - packet.ack, 1); /* the other one waits for credit */
+	acks = host_count(host, COUNTER_ACKS_SENT);
+	packet.ack++;
+	packet.flags = PACKET_ANSWER;
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, 1);
+	assert_int_equal(host_connection(host)->out.next - packet.ack, 1);
+	assert_int_equal(host_count(host, COUNTER_ACKS_SENT), acks + 1);
+	host_close(host);
+}
+
 /* Records and bulk that get on by turns: never both between two looks. */
 static void stalled__neither(void **state)
 {
@@ -815,6 +840,7 @@ int main(void)
 		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__by_who_does_not_read),
+		cmocka_unit_test(asked__amid_records),
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
 		cmocka_unit_test(silent__then_heard),

@@ -34,7 +34,7 @@ void arrival_end(struct connection *connection)
 	engine->held -= connection->in.held_count;
 	connection->in.held_count = 0;
 	connection->in.ack_ns = 0;
-	connection->in.ack_now = false;
+	connection->in.ack_now = connection->in.tell = connection->in.ask = false;
 	arrival_quiet(connection);
 }
 
@@ -71,9 +71,8 @@ void arrival_report(struct connection *connection, struct packet *packet)
 		handover_report(connection, packet);
 	connection->in.unreported = 0;
 	connection->in.ack_ns = 0;
-	/* Only an ACK says which frames are held, and whether there is backpressure, and asks. */
-	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 ||
-							    connection->in.tell_backpressure || connection->in.ask);
+	/* Only an ACK says which frames are held. */
+	connection->in.ack_now = connection->in.ack_now && (connection->in.held_count > 0 || connection->in.tell);
 }
 
 void arrival_acknowledge(struct connection *connection)
@@ -86,7 +85,7 @@ void arrival_acknowledge(struct connection *connection)
 
 	connection_packet(connection, &packet, PACKET_ACK);
 	arrival_report(connection, &packet);
-	connection->in.ack_now = connection->in.tell_backpressure = false;
+	connection->in.ack_now = connection->in.tell = false;
 	packet.sequence = sequence_narrow(engine->codec, connection->out.next);
 	packet.acked.send = packet.ack;
 	packet.acked.session = packet.session;

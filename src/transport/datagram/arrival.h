@@ -22,8 +22,8 @@ struct arrival {
 	uint32_t ack_number;        /* mxoe: of the last acknowledgement by itself */
 	uint64_t ack_ns;            /* when an acknowledgement is due; 0: none is */
 	bool ack_now;
-	bool ask;                  /* the next ACK asks for an answer */
-	bool tell_backpressure;     /* by an ACK: owner->backpressure has changed */
+	bool ask;                   /* the next ACK asks for an answer */
+	bool tell;                  /* by an ACK and nothing else: of backpressure, that we read, or to ask */
 	bool heard_lately;          /* counted in engine->senders */
 };
 

@@ -249,7 +249,7 @@ void engine_backpressure(struct engine *engine)
 
 		if (!pool_is_live(&engine->connections, connection) || connection->state != CONNECTION_OPEN)
 			continue;
-		connection->in.ack_now = connection->in.tell_backpressure = true;
+		connection->in.ack_now = connection->in.tell = true;
 		connection_dirty(connection);
 	}
 }
@@ -291,6 +291,7 @@ void engine_packet(struct connection *connection, const struct packet *packet, c
 		break;
 	case PACKET_ACK:
 		connection->silence.answered = true;
+		connection->in.tell |= (packet->flags & PACKET_ANSWER) != 0;
 		connection->out.rts_only = packet->flags & PACKET_BACKPRESSURE;
 		transmit_acked(connection, packet);
 		break;

@@ -52,7 +52,7 @@ static void native_opened(struct connection *connection)
 /* With PACKET_ANSWER: a host may answer that nobody is there. */
 static void native_ask(struct connection *connection)
 {
-	connection->in.ack_now = connection->in.ask = true;
+	connection->in.ack_now = connection->in.tell = connection->in.ask = true;
 	connection_dirty(connection);
 }
 

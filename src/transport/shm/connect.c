@@ -5,8 +5,8 @@
  *
  * Each endpoint listens on an abstract Unix socket whose name follows from its id. A producer connects and sends one
  * greeting with the segment's descriptor; the kernel says who it is, and only processes of the same user are
- * taken. The connection then stays: its end is the end of the peer, and a byte on it is a wake-up. A pidfd beside
- * it sees the end of a process whose forked children still hold its sockets.
+ * taken. The connection then stays: its end is the end of the peer, and a byte on it is a wake-up. A pidfd beside it
+ * sees the end of a process whose children still hold its sockets, as those of the bare system call do.
  *
  * A connection is one direction's. Two endpoints that connect to each other at the same time just have both.
  */
@@ -79,7 +79,20 @@ static int watch_control(struct transport_owner *owner, struct watch *watch, int
 
 static int watch_add(struct transport_owner *owner, struct watch *watch)
 {
-	return watch_control(owner, watch, EPOLL_CTL_ADD);
+	if (watch_control(owner, watch, EPOLL_CTL_ADD) != 0)
+		return -1;
+	forked_add(&watch->forked, &watch->fd, 1);
+	return 0;
+}
+
+/* The one takes the other's place. */
+static int watch_follow(struct transport_owner *owner, struct watch *watch, struct watch *before)
+{
+	watch->fd = before->fd;
+	if (watch_control(owner, watch, EPOLL_CTL_MOD) != 0)
+		return -1;
+	forked_add(&watch->forked, &watch->fd, 1);
+	return 0;
 }
 
 /* Out of epoll by itself, too: a thread of discard.c may have the descriptor for a moment longer. Returns it, which the
@@ -91,6 +104,8 @@ static int watch_take(struct transport_owner *owner, struct watch *watch)
 	if (fd >= 0)
 		epoll_ctl(owner->wait_fd, EPOLL_CTL_DEL, fd, NULL);
 	watch->fd = -1;
+	forked_remove(&watch->forked);
+	watch->forked = (struct forked){0};
 	return fd;
 }
 
@@ -170,7 +185,6 @@ int connect_open(struct transport_owner *owner)
 		connect_close(owner);
 		return THOLE_ERR_SYSTEM;
 	}
-	forked_add(&shm->forked, &shm->listener.fd, 1);
 	return 0;
 }
 
@@ -182,6 +196,7 @@ static void greeting_end(struct shm *shm, struct watch *watch, bool refused)
 	}
 	list_remove(&watch->node);
 	shm->greeting_count--;
+	forked_remove(&watch->forked);
 	free(watch);
 }
 
@@ -205,12 +220,10 @@ static bool listener_drain(int listener)
 
 static void listener_close(struct transport_owner *owner)
 {
-	struct shm *shm = shm_of(owner);
-	int fd = watch_take(owner, &shm->listener);
+	int fd = watch_take(owner, &shm_of(owner)->listener);
 
 	if (fd < 0)
 		return;
-	forked_remove(&shm->forked);
 	shutdown(fd, SHUT_RD);
 	if (listener_drain(fd))
 		close(fd);
@@ -438,8 +451,8 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 		return error;
 	link->in.peer = peer;
 	error = ring_in_add(shm, &link->in);
-	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = watch->fd, .peer = peer};
-	if (!error && watch_control(owner, &link->watch_in, EPOLL_CTL_MOD) != 0) {
+	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = -1, .peer = peer};
+	if (!error && watch_follow(owner, &link->watch_in, watch) != 0) {
 		owner->locals = --shm->in_count;
 		error = THOLE_ERR_SYSTEM;
 	}

@@ -241,6 +241,7 @@ struct watch {
 	struct watcher watcher;
 	uint8_t kind;
 	int fd;
+	struct forked forked;  /* a child that had these would keep up what its parent, when it ends, does not */
 	struct transport_peer *peer;
 	struct list_node node; /* a greeting's */
 	pid_t pid;
@@ -386,7 +387,6 @@ struct shm {
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
 	struct watch listener;
-	struct forked forked; /* with it a child would take connections for a process that has ended */
 	uid_t opened_by; /* the effective user then */
 	int spare_fd; /* for a connection that there is no descriptor for */
 	struct lendings lendings; /* memory of this process that peers map by the driver */
