@@ -79,7 +79,7 @@ build-tests: setup-tests
 # fetched while the library is compiled, and what guests are made of during the first tests; what goes wrong with that,
 # the tests say.
 test: setup-tests
-	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers & venvs=$$!; \
+	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 papers & venvs=$$!; \
 	$(MESON) compile -C $(BUILD); built=$$?; \
 	wait $$venvs && exit $$built
 	@status=0; \

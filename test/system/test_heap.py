@@ -110,7 +110,7 @@ def shared(
     return subprocess.CompletedProcess(command, done.status, done.output, done.errors)
 
 
-@pytest.mark.over("mpich", "openmpi", "impi")
+@pytest.mark.over("openmpi")
 def test_messages_of_numpy_need_no_system_call(mpi: InstalledMpi, build: Path) -> None:
     library(build)
     done = shared(mpi, mpi.python, "-c", EXCHANGE, words=("--option", "bulk=direct"))

@@ -61,6 +61,8 @@ def ran(*words: str | Path, **how: object) -> str:
 
 @pytest.fixture(scope="session")
 def wheel(build: Path, request: pytest.FixtureRequest, common: Path) -> Path:
+    if not FULL:
+        pytest.skip(IN_FULL)
     venvs = build / "venv"
     if not (venvs / "wheel" / "thole-packages").exists():
         if request.config.getoption("--require"):

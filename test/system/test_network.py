@@ -345,7 +345,7 @@ def suite_passes(
     assert done.returncode == 0 or results.failed, done.stderr[-3000:]
 
 
-@pytest.mark.over("openmpi-both")
+@pytest.mark.over()
 @pytest.mark.parametrize("mpi", SUITE_MPIS, indirect=True)
 def test_mpi4py_suite(mpi: InstalledMpi, suite: Path, tmp_path: Path, two: Testbed, link: str) -> None:
     suite_passes(mpi, suite, tmp_path, two, 2, link)
@@ -470,7 +470,7 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, two: Testbed, tmp_path: Path, 
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
-@pytest.mark.over("mpich-udp", "openmpi-both")
+@pytest.mark.over("mpich-udp")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_conform__under_loss(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:
     with lossy(two, 10):
@@ -526,7 +526,7 @@ def reported(traffic: Traffic) -> str:
     return fatal[0] if fatal else ""
 
 
-@pytest.mark.over("mpich-both", "openmpi-udp")
+@pytest.mark.over("mpich-both")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_a_host_falls_silent(mpi: InstalledMpi, two: Testbed, tmp_path: Path, link: str) -> None:
     """Nobody answers any more: what waits for that host ends with an error. Where MPICH waits for single messages,
@@ -559,7 +559,7 @@ def test_a_host_dies(mpi: InstalledMpi, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mpi", "hosts"),
-    [("openmpi", "namespaces"), ("mpich", "loopback"), *([("mpich", "namespaces")] if FULL else [])],
+    [("openmpi", "namespaces"), *([("mpich", "loopback"), ("mpich", "namespaces")] if FULL else [])],
     indirect=["mpi"],
 )
 def test_compare__between_hosts(

@@ -165,6 +165,7 @@ def test_costs__every_figure(build: Path, name: str) -> None:
     assert made.missing == [] and section(bed).claims == made.claims
 
 
+@LONG
 def test_costs__other_machine(build: Path) -> None:
     """Half the time a page is twice the rate of table 1, and less is lost; whose copies are slower is behind more."""
     import measure

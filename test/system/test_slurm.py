@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from conform import LOG, counters, network_flags
-from conftest import InstalledMpi, Tool
+from conftest import FULL, InstalledMpi, Tool
 from rich.console import Console
 from slurm import Slurm, missing_program
 from test_tool import refused, script
@@ -335,7 +335,11 @@ def test_srun__check(cluster: Slurm, mpis: dict[str, InstalledMpi], thole: Tool)
 
 @pytest.mark.over("openmpi")
 @pytest.mark.parametrize(
-    ("more", "groups"), [((), ("modes", "collectives")), (("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",), ("modes",))]
+    ("more", "groups"),
+    [
+        ((), ("modes", "collectives")),
+        *([(("--export=HOME,OPAL_PREFIX,PMIX_PREFIX",), ("modes",))] if FULL else []),
+    ],
 )
 def test_srun__by_ucx(
     cluster: Slurm,

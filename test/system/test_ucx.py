@@ -129,7 +129,7 @@ def library(build: Path) -> Path:
     return place
 
 
-@pytest.mark.over("openmpi-2", "openmpi4-2", "openmpi-4")
+@pytest.mark.over("openmpi4-2", "openmpi-4")
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_conform(mpi: InstalledMpi, conform: Compile, ranks: int) -> None:
     flags = CONFORM_FLAGS.get(mpi.name, ())
@@ -351,6 +351,7 @@ def test_fault_tolerance__is_beyond(mpi: InstalledMpi, conform: Compile, thole: 
         assert (f"note: --with-ft {value}: Open MPI's fault tolerance" in done.stdout) is told, done.stdout
 
 
+@pytest.mark.over("openmpi4")
 def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
     """Thole reads none, and hands them on to UCX's other libraries; what a user may miss is said."""
     theirs = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": "eth7", "UCX_RNDV_THRESH": "8k", "UCX_LOG_LEVEL": "info"}

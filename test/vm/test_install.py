@@ -89,7 +89,7 @@ def test_driver(kernel: kernels.Kernel, build: Path, system: Path, thole: Thole,
     assert {path for path in files(system) if "thole" in path} == {str(rules.relative_to(system))}
 
 
-@pytest.mark.quick_on("6.12")
+@in_full_only
 def test_versions(kernel: kernels.Kernel, build: Path, system: Path, programs: Path, thole: Thole) -> None:
     """What is installed takes the place of other versions, and none is left to DKMS without its sources."""
     if os.geteuid() != 0:

@@ -218,7 +218,7 @@ def assert_by_adapters(seen: dict[str, int]) -> None:
 
 
 @pytest.mark.later_kernel
-@pytest.mark.quick_on("6.1")
+@pytest.mark.quick_on("6.12")
 @both_adapters
 def test_adapters(card_jobs: Jobs) -> None:
     groups = GROUPS if FULL else ["modes", "types", "threads"]

@@ -39,6 +39,7 @@ def test_bed(cards_guest: Run, build: Path) -> None:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 @both_adapters
 def test_nic(cards_guest: Run, adapter: str, kernel: kernels.Kernel, build: Path) -> None:
     """What nic.h promises of an adapter, of a real one: works, completions, sleeping, breaking and stopping."""
@@ -67,6 +68,7 @@ def counters(result: guests.Result) -> dict[str, int]:
 
 
 @pytest.mark.later_kernel
+@pytest.mark.quick_on("6.12")
 @both_adapters
 def test_messages(cards_guest: Run, build: Path) -> None:
     """Messages of all lengths by remote DMA, each byte compared; the network only brings the two together."""
