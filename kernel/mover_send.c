@@ -227,6 +227,8 @@ static bool send_add_frame(struct send_packet *send, struct mover_connection *co
 	u32 within = send->frames * send->head;
 	u8 *head = (u8 *)page_address(send->heads) + within;
 
+	if (WARN_ON_ONCE(within + send->head > PAGE_SIZE)) /* a turn (send_until) has fewer */
+		return false;
 	if (send->frames && frame->length == send->bytes)
 		codec_native.encode_next(head, head - send->head, send->head, frame->offset);
 	else

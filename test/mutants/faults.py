@@ -839,6 +839,12 @@ FAULTS = [
         "pull->length > window_length)",
     ),
     Fault(
+        "an answer's last step may go around",
+        ANSWER,
+        "*at_p = at + step;",
+        "*at_p = at + answer->frame;",
+    ),
+    Fault(
         "DATA may have any length",
         BLOCK,
         "length != (left < fetch->frame - start ? left : fetch->frame - start)) {",

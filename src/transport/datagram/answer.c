@@ -15,7 +15,7 @@ bool answer_is_right(const struct packet_pull *pull, uint64_t window_length, uin
 		return false;
 	if (pull->frame < frame_least || pull->frame > frame_most)
 		return false;
-	frames = (pull->length + pull->frame - 1) / pull->frame;
+	frames = (pull->length - 1) / pull->frame + 1;
 	return !pull->wanted || (frames <= PACKET_FRAMES_MAX && !(pull->wanted & ~block_mask(frames)));
 }
 
@@ -57,14 +57,15 @@ bool answer_next(const struct answer *answer, uint32_t *at_p, uint32_t end, stru
 	for (; at < end; at += step) {
 		uint32_t left = answer->length - at;
 
-		step = at == 0 ? answer->frame - answer->skew : answer->frame; /* but for the end */
+		step = at == 0 ? answer->frame - answer->skew : answer->frame;
+		step = left < step ? left : step; /* no further than the end, behind which 32 bits may begin anew */
 		index = (at + answer->skew) / answer->frame;
 		if (answer->wanted && !(answer->wanted >> index & 1))
 			continue;
 		*frame_p = (struct answer_frame){
 			.offset = answer->offset + at,
 			.at = at,
-			.length = left < step ? left : step,
+			.length = step,
 			.index = answer->index + index,
 		};
 		*at_p = at + step;
