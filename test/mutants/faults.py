@@ -5662,6 +5662,12 @@ FAULTS = [
         "return false;",
     ),
     Fault(
+        "behind the last counter of all are more",
+        GUARD,
+        "left > 0; left -= some, counter += some) {",
+        "counter <= newest; left -= some, counter += some) {",
+    ),
+    Fault(
         "a counter may be 0",
         GUARD,
         "if (frame->counter == 0 || !window_is_new",

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "transport/datagram/connection.h"
 #include "transport/datagram/mac.h"
@@ -497,6 +498,38 @@ static void counter__is_not_0(void **state)
 	two_end(&two);
 }
 
+/* A frame, or the last of a run, may have the last counter of all: behind it are none, and nothing goes round. */
+static void counter__may_be_the_last(void **state)
+{
+	static uint8_t frames[RUN * (PACKET_HEAD_MAX + PAYLOAD)];
+	struct guard_frame run;
+	struct iovec first;
+	struct two two;
+	size_t length;
+
+	(void)state;
+	alarm(60); /* where it does */
+	two_begin(&two, GUARD_HEADS);
+	guard_follow(&two.other, UINT64_MAX >> GUARD_EPOCH_BITS);
+	two.one.counter = UINT64_MAX - 1;
+	length = frame_make(&two.one, PACKET_ACK, 0, frames);
+	assert_true(two.one.counter == UINT64_MAX);
+	assert_int_equal(frame_judge(&two.other, frames, length, true), GUARD_FINE);
+	assert_int_equal(frame_judge(&two.other, frames, length, true), GUARD_REPLAYED);
+	two.one.counter = UINT64_MAX - RUN;
+	run = run_make(&two.one, PACKET_DATA, frames, &first);
+	assert_int_equal(guard_check(&two.other, &codec_native, &run, 1), GUARD_FINE);
+	guard_seen(&two.other, &run, 1);
+	for (size_t i = 0; i < RUN; i++)
+		assert_int_equal(frame_judge(&two.other, frames + i * first.iov_len,
+					     i < RUN - 1 ? first.iov_len : run.last, false), GUARD_REPLAYED);
+	two.one.counter = UINT64_MAX - RUN + 5; /* further than there are counters */
+	run = run_make(&two.one, PACKET_DATA, frames, &first);
+	assert_int_equal(guard_check(&two.other, &codec_native, &run, 1), GUARD_REPLAYED);
+	two_end(&two);
+	alarm(0);
+}
+
 /* Who was not sent frames for long hears from somebody else how far they are, or nearly; and is never put back. */
 static void epoch__is_followed(void **state)
 {
@@ -906,6 +939,7 @@ int main(void)
 		cmocka_unit_test(epoch__ends_amid_a_run),
 		cmocka_unit_test(epoch__is_followed),
 		cmocka_unit_test(counter__is_not_0),
+		cmocka_unit_test(counter__may_be_the_last),
 		cmocka_unit_test(mac__is_gcm),
 		cmocka_unit_test(frames__that_are_forged_do_nothing),
 		cmocka_unit_test(together__all_but_the_forged_are_taken),

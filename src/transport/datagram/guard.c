@@ -323,8 +323,8 @@ static void window_see(struct guard_window *window, uint64_t counter, uint64_t b
 		from = to - words;
 	while (from < to) /* what these words said is too old now */
 		window->seen[++from % words] = 0;
-	for (uint64_t some; counter <= newest; counter += some) { /* those of a word at once */
-		some = 64 - counter % 64 < newest - counter + 1 ? 64 - counter % 64 : newest - counter + 1;
+	for (uint64_t left = behind + 1, some; left > 0; left -= some, counter += some) { /* those of a word at once */
+		some = 64 - counter % 64 < left ? 64 - counter % 64 : left;
 		window->seen[counter / 64 % words] |= UINT64_MAX >> (64 - some) << counter % 64;
 	}
 	if (newest > window->newest)
