@@ -50,9 +50,24 @@ int mover_serve_window(struct mover *mover, const struct thole_driver_window *wa
 	return status;
 }
 
+/* PULLs that wait for a window end with it: by its name another one, of other bytes, may follow. */
+static void mover_serve_drop(struct mover_connection *connection, u64 name)
+{
+	struct answer *answers = connection->answers;
+	u32 i, kept = 0, first = connection->first;
+
+	for (i = 0; i < connection->waiting; i++)
+		if (answers[(first + i) % MOVER_ANSWERS].window != name)
+			answers[(first + kept++) % MOVER_ANSWERS] = answers[(first + i) % MOVER_ANSWERS];
+	connection->waiting = kept;
+	if (!kept)
+		list_del_init(&connection->serving);
+}
+
 /* Under the lock. */
 static void mover_serve_leave(struct mover_connection *connection, struct mover_window *window)
 {
+	mover_serve_drop(connection, window->name);
 	xa_erase(&connection->windows, window->name);
 	WRITE_ONCE(connection->mover->windows, connection->mover->windows - 1);
 	pages_put(window->pages);
@@ -81,8 +96,6 @@ void mover_serve_forget(struct mover_connection *connection)
 	struct mover_window *window;
 	unsigned long name;
 
-	list_del_init(&connection->serving);
-	connection->waiting = 0;
 	xa_for_each(&connection->windows, name, window)
 		mover_serve_leave(connection, window);
 }
@@ -177,11 +190,7 @@ static int mover_serve_packet(struct mover *mover, struct serve_want *want)
 	if (!mover_send_room(mover, CHANNEL_BULK))
 		return -ENOBUFS;
 	answer = &connection->answers[connection->first];
-	window = xa_load(&connection->windows, answer->window);
-	if (!window) {
-		mover_serve_next(connection, true);
-		return 0;
-	}
+	window = xa_load(&connection->windows, answer->window); /* it is there (mover_serve_drop) */
 	start = window->offset + answer->offset + answer->done;
 	bytes = min_t(u64, answer->length - answer->done, BATCH_MAX);
 	read_lock_bh(&window->pages->lock);

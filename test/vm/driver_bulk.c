@@ -619,6 +619,39 @@ static void case_plain_fetch(struct side *side)
 	}
 }
 
+/* PULLs wait while their window ends, and less is exposed by its name: they are of what has ended. */
+static void case_renamed(struct side *side)
+{
+	struct packet pull = {.type = PACKET_PULL,
+			      .pull = {.window = WINDOW, .length = LENGTH, .frame = side->frame}};
+	uint64_t sent;
+
+	if (side->number == 0) {
+		side_drive(side);
+		fill(side, 5);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		for (unsigned i = 0; i < WAIT_MS && side->driver.shared->sent_bytes == 0; i++)
+			usleep(1000);
+		CHECK(end(side, THOLE_DRIVER_WINDOW_END, WINDOW) == 0 && expose(side, WINDOW, 0, PAGE) == 0);
+		sent = side->driver.shared->sent_bytes;
+		usleep(SOON_MS * 1000);
+		CHECK(sent > 0 && side->driver.shared->sent_bytes == sent);
+		say(side);
+		hear(side);
+	} else {
+		hear(side);
+		for (side->transfer = 1; side->transfer <= 32; side->transfer++) {
+			pull.pull.transfer = side->transfer;
+			plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+		}
+		hear(side);
+		plain_fetch(side, 0, PAGE, 0);
+		check(side, 0, 5, 0, PAGE);
+		say(side);
+	}
+}
+
 /* Cut into frames before they leave, one by one or put together again by the receiver. */
 static void case_cut(struct side *side)
 {
@@ -1404,13 +1437,14 @@ static void case_cost_udp(struct side *side)
 }
 
 static void (*const cases[])(struct side *) = {
-	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_cut, case_down, case_gone, case_vanish,
-	case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed, case_refused, case_steered,
-	case_filtered, case_cost, case_cost_udp,
+	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_cut, case_down,
+	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
+	case_refused, case_steered, case_filtered, case_cost, case_cost_udp,
 };
-static const char *const names[] = {"both", "epochs", "plain_serve", "plain_fetch", "cut",   "down",
-				    "gone", "vanish", "lost",        "killed",      "sockets", "icmp",
-				    "hostile", "mixed", "refused",   "steered",     "filtered", "cost",  "cost_udp"};
+static const char *const names[] = {
+	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "cut", "down", "gone", "vanish", "lost",
+	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "cost", "cost_udp",
+};
 
 /* ---- Two processes --------------------------------------------------------------------------- */
 

@@ -32,8 +32,8 @@ VIEWS = (
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
 BULK = (
-    "both epochs plain_serve plain_fetch cut down gone vanish lost killed sockets icmp hostile mixed refused steered "
-    "filtered"
+    "both epochs plain_serve plain_fetch renamed cut down gone vanish lost killed sockets icmp hostile mixed "
+    "refused steered filtered"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
