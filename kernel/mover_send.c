@@ -131,9 +131,11 @@ struct send_packet {
 	u64 next;          /* its offset in the window */
 };
 
-/* What was added to the last is part of it, and of the whole. */
+/* What was added to the last is part of it, and of the whole. Its pages are the program's, or of a file: whoever gets
+ * the packet must not write there, and who wants it to stay as it is has to copy it. */
 static void send_count(struct send_packet *send)
 {
+	skb_shinfo(send->last)->flags |= SKBFL_SHARED_FRAG;
 	skb_shinfo(send->last)->nr_frags = send->pages;
 	skb_len_add(send->first, send->more);
 	if (send->last != send->first)

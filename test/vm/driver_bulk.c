@@ -652,20 +652,61 @@ static void case_renamed(struct side *side)
 	}
 }
 
-/* Cut into frames before they leave, one by one or put together again by the receiver. */
-static void case_cut(struct side *side)
+/* Switch an interface's offload. */
+static void offload(struct side *side, const char *interface, uint32_t command, uint32_t value)
 {
 	struct {
 		uint32_t command, value;
-	} on = {0x2c /* ETHTOOL_SGRO */, 1};
-	struct ifreq request = {.ifr_name = "ve1", .ifr_data = (void *)&on};
+	} wanted = {command, value};
+	struct ifreq request = {.ifr_data = (void *)&wanted};
 
+	strcpy(request.ifr_name, interface);
+	CHECK(ioctl(side->sockets[0], SIOCETHTOOL, &request) == 0);
+}
+
+/* Memory changes while frames of it are under way. Whoever sums up a packet by software wants it to stay as it is, and
+ * has to be told that others may write there: then it is copied first. */
+static void case_shared(struct side *side)
+{
+	struct packet pull = {.type = PACKET_PULL,
+			      .pull = {.window = WINDOW, .transfer = 1, .length = side->frame, .frame = side->frame}};
+	struct pollfd come = {.fd = side->sockets[CHANNEL_BULK], .events = POLLIN};
+	uint8_t bytes[10000];
+	struct packet data;
+	size_t segment, length;
+
+	if (side->number == 0) {
+		offload(side, "ve0", 0x17 /* ETHTOOL_STXCSUM */, 0);
+		side_drive(side);
+		fill(side, 5);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		hear(side);
+		fill(side, 6);
+		say(side);
+		hear(side);
+		return;
+	}
+	hear(side);
+	plain_send(side, CHANNEL_RECORDS, &pull, NULL, 0);
+	CHECK(poll(&come, 1, WAIT_MS) == 1);
+	say(side);
+	hear(side);
+	length = plain_packet(side, CHANNEL_BULK, bytes, sizeof(bytes), &segment, SOON_MS);
+	CHECK(length > 0 && plain_admit(side, &data, bytes, length) && data.length == side->frame);
+	memcpy(side->memory, data.payload, data.length);
+	check(side, 0, 5, 0, data.length);
+	say(side);
+}
+
+/* Cut into frames before they leave, one by one or put together again by the receiver. */
+static void case_cut(struct side *side)
+{
 	if (side->number == 0)
 		run("ip link set ve0 gso_max_segs 1");
 	for (unsigned i = 0; i < 2; i++) {
-		on.value = i;
 		if (side->number == 1)
-			CHECK(ioctl(side->sockets[0], SIOCETHTOOL, &request) == 0);
+			offload(side, "ve1", 0x2c /* ETHTOOL_SGRO */, i);
 		if (i == 0)
 			side_drive(side);
 		if (side->number == 0) {
@@ -1437,12 +1478,12 @@ static void case_cost_udp(struct side *side)
 }
 
 static void (*const cases[])(struct side *) = {
-	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_cut, case_down,
+	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
 	case_refused, case_steered, case_filtered, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
-	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "cut", "down", "gone", "vanish", "lost",
+	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
 	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "cost", "cost_udp",
 };
 

@@ -32,7 +32,7 @@ VIEWS = (
     "kill_peer swap userfault withdraw keys users limit mapping chain many"
 ).split()
 BULK = (
-    "both epochs plain_serve plain_fetch renamed cut down gone vanish lost killed sockets icmp hostile mixed "
+    "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
     "refused steered filtered"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
