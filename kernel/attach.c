@@ -261,8 +261,9 @@ static u64 view_address(const struct offer *offer, const struct vm_fault *vmf)
 	return offer->address + ((u64)(vmf->pgoff - 1) << PAGE_SHIFT);
 }
 
-/* Pages of the owner's, from the one that is touched on; that one is asked for if it is not there. Under the owner's
- * mmap_lock. Returns how many, or why none. */
+/* Pages of the owner's, from the one that is touched on. One that is not there is asked for only once it was waited for
+ * (view_wait), or where that cannot be: a file system may be long, or never answer, and whoever maps memory in either
+ * process would wait, too. Under the owner's mmap_lock. Returns how many, or why none. */
 static long view_find(const struct view *view, const struct vm_fault *vmf, struct page **list)
 {
 	struct offer *offer = view->offer;
@@ -273,7 +274,7 @@ static long view_find(const struct view *view, const struct vm_fault *vmf, struc
 	u64 at = view_address(offer, vmf);
 	long got = compat_get_remote(offer->mm, at, count, flags | FOLL_NOFAULT, list, NULL);
 
-	if (got <= 0)
+	if (got <= 0 && (vmf->flags & FAULT_FLAG_TRIED || !(vmf->flags & FAULT_FLAG_ALLOW_RETRY)))
 		got = compat_get_remote(offer->mm, at, 1, flags, list, NULL);
 	return got ? got : -EFAULT;
 }

@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "driver.h"
+#include "stuck.h"
 
 enum { PAGES = 300, LENGTH = PAGES * PAGE };
 
@@ -611,6 +612,25 @@ static void case_userfault(void)
 	same(&bed, 0, LENGTH);
 }
 
+/* Whoever touches what a file system does not answer for waits without any lock of the owner's, who goes on mapping. */
+static void case_stuck(void)
+{
+	struct request request = {.what = SAME, .length = 1};
+	struct bed bed = bed_before();
+	int answer;
+
+	bed = bed_flags(bed, stuck_map(), STUCK * PAGE, 0);
+	CHECK(write(bed.peer, &request, sizeof(request)) == sizeof(request));
+	stuck_wait();
+	usleep(100000); /* it waits for that now */
+	alarm(20);
+	CHECK(munmap(memory_new(LENGTH), LENGTH) == 0);
+	alarm(0);
+	stuck_refuse();
+	CHECK(read(bed.peer, &answer, sizeof(answer)) == sizeof(answer));
+	CHECK(peer_lost(&bed));
+}
+
 /* ---- Who may ------------------------------------------------------------------------------------ */
 
 static void case_withdraw(void)
@@ -1032,9 +1052,9 @@ static const struct {
 	CASE(plain, true), CASE(odd, true), CASE(untouched, true), CASE(reading, true), CASE(munmap, true),
 	CASE(again, true), CASE(mremap, true), CASE(dontneed, true), CASE(mprotect, true), CASE(huge, true),
 	CASE(file, true), CASE(fork, true), CASE(fork_peer, false), CASE(exit, false), CASE(kill, false),
-	CASE(exec, false), CASE(kill_peer, false), CASE(swap, true), CASE(userfault, true), CASE(withdraw, true),
-	CASE(keys, false), CASE(users, false), CASE(limit, true), CASE(mapping, false), CASE(chain, false),
-	CASE(many, false),
+	CASE(exec, false), CASE(kill_peer, false), CASE(swap, true), CASE(userfault, true), CASE(stuck, false),
+	CASE(withdraw, true), CASE(keys, false), CASE(users, false), CASE(limit, true), CASE(mapping, false),
+	CASE(chain, false), CASE(many, false),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -5,17 +5,16 @@
  *
  *     thole-driver-events [CASE...]      as root; each case in a process of its own
  */
-#include <linux/fuse.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "driver.h"
+#include "stuck.h"
 
 enum { PAGES = 300, LENGTH = PAGES * PAGE };
 
@@ -521,79 +520,12 @@ static void case_userfault(void)
 	userfault_killed();
 }
 
-enum { STUCK = 600 }; /* more than the kernel has workers of a kind for */
-
-/* Tells of a file that is the root of its file system, and never what is in it. */
-static void *file_system(void *argument)
-{
-	union {
-		struct fuse_in_header head;
-		char bytes[FUSE_MIN_READ_BUFFER];
-	} asked;
-	int fd = *(int *)argument;
-
-	while (read(fd, &asked, sizeof(asked)) > 0) {
-		struct {
-			struct fuse_out_header head;
-			union {
-				struct fuse_init_out init;
-				struct fuse_attr_out attr;
-				struct fuse_open_out open;
-			};
-		} said = {.head = {.len = sizeof(said.head), .unique = asked.head.unique}};
-
-		switch (asked.head.opcode) {
-		case FUSE_INIT:
-			said.init = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION,
-							   .minor = FUSE_KERNEL_MINOR_VERSION};
-			said.head.len += sizeof(said.init);
-			break;
-		case FUSE_GETATTR:
-			said.attr.attr = (struct fuse_attr){
-				.ino = FUSE_ROOT_ID, .mode = S_IFREG | 0444, .nlink = 1, .size = STUCK * PAGE};
-			said.head.len += sizeof(said.attr);
-			break;
-		case FUSE_OPEN:
-			said.head.len += sizeof(said.open);
-			break;
-		case FUSE_READ:
-			continue;
-		default:
-			said.head.error = -ENOSYS;
-		}
-		CHECK(write(fd, &said, said.head.len) == (ssize_t)said.head.len);
-	}
-	return NULL;
-}
-
-/* A file that is never read, as of a user's own file system. */
-static void *map_stuck_file(void)
-{
-	char name[] = "/tmp/thole-XXXXXX", options[64];
-	static int fuse;
-	struct stat state;
-	pthread_t thread;
-	void *memory;
-	int fd = mkstemp(name);
-
-	fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	CHECK(fd >= 0 && close(fd) == 0 && fuse >= 0);
-	snprintf(options, sizeof(options), "fd=%d,rootmode=100444,user_id=0,group_id=0", fuse);
-	CHECK(mount("none", name, "fuse", 0, options) == 0);
-	CHECK(pthread_create(&thread, NULL, file_system, &fuse) == 0);
-	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
-	CHECK(fstat(fd, &state) == 0 && state.st_size == STUCK * PAGE); /* by which the kernel knows it */
-	memory = mmap(NULL, STUCK * PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	CHECK(memory != MAP_FAILED && close(fd) == 0); /* while somebody answers that */
-	return memory;
-}
-
 /* Who waits for a file system that never answers does not keep others waiting. */
 static void case_stuck(void)
 {
 	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
 	struct driver stuck = driver_open();
-	unsigned char *file = map_stuck_file();
+	unsigned char *file = stuck_map();
 	struct thole_driver_pin answer;
 
 	for (unsigned i = 0; i < STUCK; i++) {
