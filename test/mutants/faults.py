@@ -2965,6 +2965,12 @@ FAULTS = [
         "driver_end(mover, connection, window, true);",
     ),
     Fault(
+        "a pinned region of an id that was used is pinned again and again",
+        MOVER_DRIVER,
+        "self->pinned[held->region] = generation + 1;",
+        "self->pinned[held->region] = state.generation + 1;",
+    ),
+    Fault(
         "a window's region is given back before the driver has forgotten the window",
         MOVER_DRIVER,
         "\tdriver_call(self->driver, fetch ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);\n"

@@ -32,6 +32,7 @@ static struct {
 	unsigned declares, forgets, window_ends, fetch_ends, rooms, pins, background;
 	uint64_t pinned_bytes; /* of the last call that waits */
 	int refuse;            /* an errno for windows and fetches */
+	bool changes;          /* so does the mapping, while a call pins */
 } device;
 
 static struct link test_link;
@@ -98,14 +99,25 @@ static void device_declare(struct thole_driver_declare *declare)
 	device.declares++;
 }
 
+/* What was known of a region is wrong now. The generation that a PIN answers is another one, of the region itself. */
+static void device_turn(uint32_t region)
+{
+	uint32_t generation = device.driver.shared->generations[region] + 1;
+	off_t at = (off_t)(offsetof(struct thole_driver_shared, generations) + region * sizeof(generation));
+
+	assert_int_equal(pwrite(device.driver.fd, &generation, sizeof(generation), at), sizeof(generation));
+}
+
 static void device_pin(struct thole_driver_pin *pin)
 {
 	device.pins++;
+	if (device.changes)
+		device_turn(pin->id);
 	device.background += pin->flags & THOLE_DRIVER_BACKGROUND;
 	if (!(pin->flags & THOLE_DRIVER_BACKGROUND))
 		device.pinned_bytes = pin->bytes;
 	pin->state = pin->bytes >= LENGTH ? THOLE_DRIVER_PINNED : THOLE_DRIVER_PINNING;
-	pin->generation = device.driver.shared->generations[pin->id];
+	pin->generation = 0;
 }
 
 static int device_answer(unsigned long command, void *argument)
@@ -375,6 +387,27 @@ static void pins(void **state)
 	test_link.mover->calls->withdraw(test_link.mover, 3, 7);
 }
 
+/* Of an id that was another region's before: what is pinned is known to be, until its mapping changes. */
+static void pins__of_an_id_that_was_used(void **state)
+{
+	(void)state;
+	connect_peer();
+	owner.options.pin = OPTION_PIN_BEFORE;
+	device_turn(1);
+	device.changes = true;
+	for (unsigned pins = 1; pins <= 4; pins++) {
+		assert_int_equal(offer(5, &whole), 0);
+		assert_int_equal(device.pins, pins < 3 ? pins : 3);
+		test_link.mover->calls->withdraw(test_link.mover, 3, 5);
+		device.changes = pins < 2;
+	}
+	device_turn(1);
+	assert_int_equal(offer(5, &whole), 0);
+	assert_int_equal(device.pins, 4);
+	assert_int_equal(device.declares, 1);
+	test_link.mover->calls->withdraw(test_link.mover, 3, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(told, begin, end),
 		cmocka_unit_test_setup_teardown(connection_ends, begin, end),
 		cmocka_unit_test_setup_teardown(pins, begin, end),
+		cmocka_unit_test_setup_teardown(pins__of_an_id_that_was_used, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

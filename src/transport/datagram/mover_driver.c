@@ -109,6 +109,7 @@ static int held_pin(struct mover_driver *self, const struct held *held, uint64_t
 {
 	const struct options *options = &self->owner->options;
 	uint64_t all = held->offset + length, first = held->offset + options->pin_first;
+	uint32_t generation = load_acquire(driver_word(self->driver, held->region)); /* before it is pinned */
 	struct thole_driver_pin state;
 	int error;
 
@@ -124,7 +125,7 @@ static int held_pin(struct mover_driver *self, const struct held *held, uint64_t
 		if (error)
 			return error;
 		if (state.state == THOLE_DRIVER_PINNED)
-			self->pinned[held->region] = state.generation + 1;
+			self->pinned[held->region] = generation + 1;
 	}
 	return first < all ? driver_pin(self->driver, held->region, all, THOLE_DRIVER_BACKGROUND, &state) : 0;
 }
