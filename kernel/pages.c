@@ -253,16 +253,27 @@ static long pin_for_process(struct mm_struct *mm, const struct region_run *run, 
 	return got;
 }
 
+/* The process itself waits for whatever its memory needs, be it for ever. Whoever else pins the region meanwhile, or
+ * forgets it, does not wait for that: so until pages_commit what was pinned is in a list of the call's own. */
+static long pin_as_process(struct pages *pages, const struct region_run *run, unsigned int flags, struct page **list)
+{
+	long got;
+
+	mutex_unlock(&pages->pinning);
+	got = compat_pin_own(run->address, run->pages, flags, list);
+	mutex_lock(&pages->pinning);
+	return got;
+}
+
 /* Pin a run. Returns how many pages, from its front, or why none. */
-static long pin_run(struct pages *pages, const struct region_run *run)
+static long pin_run(struct pages *pages, const struct region_run *run, struct page **list)
 {
 	unsigned int flags = FOLL_LONGTERM | (pages->flags & THOLE_DRIVER_WRITE ? FOLL_WRITE : 0);
-	struct page **list = pages->list + run->page;
 	struct mm_struct *mm = pages->holder->mm;
 	long got;
 
 	if (mm == current->mm)
-		got = compat_pin_own(run->address, run->pages, flags, list);
+		got = pin_as_process(pages, run, flags, list);
 	else
 		got = pin_for_process(mm, run, flags, list);
 	/* After it: a mapping that comes in its place is found out by pages_commit. */
@@ -273,21 +284,27 @@ static long pin_run(struct pages *pages, const struct region_run *run)
 	return got ? got : -EFAULT;
 }
 
-/* Make pinned pages the region's, unless the mapping has changed since. */
-static int pages_commit(struct pages *pages, const struct region_run *run, u64 got, struct watch *watch,
-			unsigned long sequence)
+/* Make pinned pages the region's. -EAGAIN: the mapping has changed since; -EEXIST: somebody else has pinned them. */
+static int pages_commit(struct pages *pages, const struct region_run *run, struct page *const *list, u64 got,
+			struct watch *watch, unsigned long sequence)
 {
 	int status;
 
 	write_lock_bh(&pages->lock);
 	if (mmu_interval_read_retry(&watch->notifier, sequence) || run->generation != pages->region.generation)
 		status = -EAGAIN;
+	else if (READ_ONCE(pages->forgotten))
+		status = -ENOENT;
+	else if (run->page != pages->region.pinned)
+		status = -EEXIST;
 	else
 		status = holder_charge(pages->holder, run, got);
 	if (!status && WARN_ON(!region_add(&pages->region, run, got)))
 		status = -EINVAL;
-	if (!status)
+	if (!status) {
+		memcpy(pages->list + run->page, list, got * sizeof(*list));
 		pressure_used(pages, got);
+	}
 	write_unlock_bh(&pages->lock);
 	return status;
 }
@@ -302,7 +319,7 @@ static struct watch *watch_of(struct pages *pages, const struct region_run *run)
 }
 
 /* Pin the next run, of memory that stays meanwhile. Returns 0, or why not; -EAGAIN: in vain. Under pages.pinning. */
-static int pages_pin_there(struct pages *pages, const struct region_run *run)
+static int pages_pin_there(struct pages *pages, const struct region_run *run, struct page **list)
 {
 	struct holder *holder = pages->holder;
 	struct watch *watch = watch_of(pages, run);
@@ -316,12 +333,12 @@ static int pages_pin_there(struct pages *pages, const struct region_run *run)
 		return status;
 	wait_var_event(&pages->dropping, !atomic_read(&pages->dropping));
 	sequence = mmu_interval_read_begin(&watch->notifier); /* waits while it changes */
-	got = pin_run(pages, run);
+	got = pin_run(pages, run, list);
 	if (got < 0)
 		return got;
-	status = pages_commit(pages, run, got, watch, sequence);
+	status = pages_commit(pages, run, list, got, watch, sequence);
 	if (status)
-		unpin_user_pages(pages->list + run->page, got);
+		unpin_user_pages(list, got);
 	if (status == -EAGAIN)
 		holder_count(holder, &holder->shared->late);
 	if (status == -ENOMEM) {
@@ -329,19 +346,19 @@ static int pages_pin_there(struct pages *pages, const struct region_run *run)
 		if (pressure_relieve(holder, run->pages))
 			status = -EAGAIN;
 	}
-	return status;
+	return status == -EEXIST ? 0 : status;
 }
 
 /* The same for a process that may have ended: its memory is held for one run only, or a worker would go on for all of a
  * region, and keep whoever was killed from giving it back. */
-static int pages_pin_run(struct pages *pages, const struct region_run *run)
+static int pages_pin_run(struct pages *pages, const struct region_run *run, struct page **list)
 {
 	struct mm_struct *mm = pages->holder->mm;
 	int status;
 
 	if (!mmget_not_zero(mm))
 		return -EFAULT;
-	status = pages_pin_there(pages, run);
+	status = pages_pin_there(pages, run, list);
 	/* Not here: who is last takes all of the memory down, which waits for what our caller may hold. */
 	mmput_async(mm);
 	return status;
@@ -376,7 +393,7 @@ static bool pages_next(struct pages *pages, u64 bytes, struct region_run *run_p)
 /* Pages that a child has, too, or that may not stay where they are, are copied when they are pinned, which changes the
  * mapping, and takes what is pinned in front. So where that has happened as many of the next are had copied at once, by
  * pins that go again: those in front are then pinned a few times in all, and not once for each run. */
-static void pages_settle(struct pages *pages, u64 from, u64 end)
+static void pages_settle(struct pages *pages, struct page **list, u64 from, u64 end)
 {
 	struct mm_struct *mm = pages->holder->mm;
 	struct region_run run;
@@ -384,9 +401,9 @@ static void pages_settle(struct pages *pages, u64 from, u64 end)
 
 	while (from < end && !READ_ONCE(pages->forgotten) && !fatal_signal_pending(current) && mmget_not_zero(mm)) {
 		region_run_at(&pages->region, from, min(end - from, pages_chunk()), &run);
-		got = pin_run(pages, &run);
+		got = pin_run(pages, &run, list);
 		if (got > 0)
-			unpin_user_pages(pages->list + from, got);
+			unpin_user_pages(list, got);
 		mmput_async(mm);
 		if (got < 0)
 			return; /* it is found out when it is their turn */
@@ -397,6 +414,7 @@ static void pages_settle(struct pages *pages, u64 from, u64 end)
 
 static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 {
+	struct page **list = NULL;
 	struct region_run run;
 	int status = 0, vain = 0;
 
@@ -405,17 +423,22 @@ static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 	if (!pages->list)
 		return -ENOMEM;
 	while (!status && pages_next(pages, bytes, &run)) {
-		if (fatal_signal_pending(current))
-			return -EINTR;
-		status = READ_ONCE(pages->forgotten) ? -ENOENT : pages_pin_run(pages, &run);
+		if (!list)
+			list = kmalloc_array(CHUNK_MAX, sizeof(*list), GFP_KERNEL_ACCOUNT);
+		if (!list || fatal_signal_pending(current)) {
+			status = list ? -EINTR : -ENOMEM;
+			break;
+		}
+		status = READ_ONCE(pages->forgotten) ? -ENOENT : pages_pin_run(pages, &run, list);
 		vain = status == -EAGAIN ? vain + 1 : 0;
 		if (vain && vain < TRIES_MAX)
 			status = 0;
 		if (vain && READ_ONCE(pages->region.generation) != run.generation)
-			pages_settle(pages, run.page + run.pages,
+			pages_settle(pages, list, run.page + run.pages,
 				     min(2 * run.page + run.pages, pages_until(pages, soon)));
 		cond_resched();
 	}
+	kfree(list);
 	return status;
 }
 

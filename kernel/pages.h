@@ -8,7 +8,8 @@
  *
  * Locks, outer first. No memory is allocated under any but the first, since the notifier takes the others, and it runs
  * when memory is reclaimed.
- *   pages.pinning  mutex: one pins at a time; held by whoever unpins for another reason than a change of the mapping
+ *   pages.pinning  mutex: one pins at a time, but that a process lets go of it while it waits for its own memory; held
+ *                  by whoever unpins for another reason than a change of the mapping
  *   pages.lock     rwlock, softirqs off: the state of the region, and which entries of `list` are pages
  *   holder.lock    spinlock: areas and counters
  *   pressure.c's   spinlock: the order of use

@@ -6,6 +6,7 @@
  *     thole-driver-events [CASE...]      as root; each case in a process of its own
  */
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -542,6 +543,36 @@ static void case_stuck(void)
 	CHECK(answer.state == THOLE_DRIVER_PINNED);
 }
 
+static void *pin_stuck(void *argument)
+{
+	const struct bed *bed = argument;
+	struct thole_driver_pin answer;
+
+	CHECK(pin(&bed->driver, bed->id, PAGE, 0, &answer) == -EFAULT);
+	return NULL;
+}
+
+/* Nor does he keep workers waiting who would pin the same, nor who forgets it. */
+static void case_stuck_call(void)
+{
+	struct bed bed = {.driver = driver_open(), .memory = stuck_map(), .length = PAGE};
+	struct pollfd told = {.fd = bed.driver.fd, .events = POLLIN};
+	struct thole_driver_pin answer;
+	pthread_t thread;
+
+	CHECK(mmap(NULL, sizeof(struct thole_driver_events), PROT_READ | PROT_WRITE, MAP_SHARED, bed.driver.fd,
+		   THOLE_DRIVER_AT_EVENTS) != MAP_FAILED);
+	bed.id = declare(&bed.driver, bed.memory, PAGE, 0);
+	CHECK(bed.id && pthread_create(&thread, NULL, pin_stuck, &bed) == 0);
+	stuck_wait();
+	CHECK(usleep(100000) == 0); /* it waits for that now */
+	CHECK(pin(&bed.driver, bed.id, PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	CHECK(poll(&told, 1, 20000) == 1);
+	CHECK(forget(&bed.driver, bed.id) == 0);
+	stuck_refuse();
+	CHECK(pthread_join(thread, NULL) == 0 && pages_pinned() == 0);
+}
+
 /* ---- Memory under pressure ------------------------------------------------------------------- */
 
 static void case_swap(void)
@@ -779,8 +810,8 @@ static const struct {
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
-	CASE(kill), CASE(userfault), CASE(stuck), CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping),
-	CASE(background), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
+	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(swap), CASE(shrink), CASE(vector),
+	CASE(overlapping), CASE(background), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -23,8 +23,8 @@ from conftest import FULL, assert_well, in_full_only, make_bed
 Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
-    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill userfault stuck "
-    "swap shrink vector overlapping background limit order arguments many watch"
+    "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill "
+    "userfault stuck stuck_call swap shrink vector overlapping background limit order arguments many watch"
 ).split()
 REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
