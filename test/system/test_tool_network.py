@@ -109,25 +109,35 @@ def test_run__each_program_of_several_is_handed_the_variables(two: Testbed, mpi:
         pytest.skip("this launcher hands on everything")
     launcher, *first = two.launch(mpi.mpi, 1, "sh", "-c", SHOW)
     second = ["-n", "1", "--host", f"{two.names[1]}:1", "sh", "-c", SHOW]
-    done = run_on(two, mpi, thole, ["--link", "udp", launcher, "-x", "HOME", *first, ":", *second])
-    rows = shown(done)
-    assert [row[0] for row in rows] == two.names
-    assert all(row[1] == "thole" and row[4:] == ["udp"] for row in rows), rows
-    assert len({row[3] for row in rows}) == 1
+    begin = len(first) - 3
+    for words in ([*first, ":", *second], [*first[:begin], "--", *first[begin:], ":", *second]):
+        done = run_on(two, mpi, thole, ["--link", "udp", launcher, "-x", "HOME", *words])
+        rows = shown(done)
+        assert [row[0] for row in rows] == two.names
+        assert all(row[1] == "thole" and row[4:] == ["udp"] for row in rows), rows
+        assert len({row[3] for row in rows}) == 1
 
 
 def test_explain__several_programs_that_hand_on(thole: Tool, tmp_path: Path) -> None:
+    """What is handed on stands in front of each program's arguments, where no word can be mistaken for the program."""
     openmpi = script(tmp_path / "mpiexec", "echo 'mpirun (Open MPI) 5.0.11'")
-    words = "-x A -n 1 ./m : -x FI_PROVIDER_PATH -n 1 ./w x : -n 1 ./v".split()
-    done = thole("run", "--explain", "--through", "libfabric", openmpi, *words)
-    (line,) = re.findall(r"^would run: (.*)$", done.stdout, re.M)
-    own = (["-x", "A", "-n", "1"], ["-x", "FI_PROVIDER_PATH", "-n", "1"], ["-n", "1"])
-    for text, theirs in zip(f"{line} ".partition(" ")[2].split(" : "), own):
-        had, handed = text.split()[: len(theirs)], text.partition(".")[0].split()[len(theirs) :]
-        assert had == theirs
-        assert handed[::2] == ["-x"] * (len(handed) // 2)
-        assert {*had, *handed} >= {"FI_PROVIDER", "FI_PROVIDER_PATH", "THOLE_JOB_KEY"}
-        assert len(set(handed[1::2]) - set(had)) == len(handed) // 2, "none comes twice"
+    needed = {"FI_PROVIDER", "FI_PROVIDER_PATH", "THOLE_JOB_KEY"}
+    for given in (
+        "-x A -n 1 ./m : -x FI_PROVIDER_PATH -n 1 ./w x : -n 1 ./v",
+        "-x A -- ./app",
+        "-x A --new-flag ./app in.dat",
+        "-x A --new-flag ./app : -x FI_PROVIDER ./w",
+    ):
+        done = thole("run", "--explain", "--through", "libfabric", openmpi, *given.split())
+        (line,) = re.findall(r"^would run: (.*)$", done.stdout, re.M)
+        rows = [text.split() for text in line.partition(" ")[2].split(" : ")]
+        for had, theirs in zip(rows, map(str.split, given.split(" : "))):
+            handed = had[: len(had) - len(theirs)]
+            assert had[len(handed) :] == theirs
+            assert handed[::2] == ["-x"] * (len(handed) // 2)
+            assert {*handed, *theirs} >= needed
+            assert len(set(handed[1::2]) - set(theirs)) == len(handed) // 2, "none comes twice"
+        assert len(rows) == len(given.split(" : "))
 
 
 def test_explain__several_hosts(

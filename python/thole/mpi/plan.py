@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import secrets
@@ -214,17 +215,16 @@ def _hand_on_by_list(result: Plan) -> None:
     set_here = {PRELOAD, LIBRARIES} & result.environment().keys()
     names = [name for name in _names(result) if name.startswith(_handed_on(result)) or name in set_here]
     _into_argument(result, names)
-    theirs, places = [set[str]()], list[int]()  # of each program, and where it is
+    first = launch.first_argument(way, result.command)
+    places = [first] + [place + 1 for place, word in enumerate(result.command) if word == ":" and place >= first]
+    theirs: list[set[str]] = [set() for _ in places]  # of each program; its arguments begin there
     for word in list(launch.words(way, result.command)):
-        if not word.name:
-            places.append(word.index)
-            theirs.append(set())
-        elif f"-{word.name}" == way.export:
-            theirs[-1].add(_ours_in_front(result, word))
+        if f"-{word.name}" == way.export:
+            theirs[bisect.bisect(places, word.index) - 1].add(_ours_in_front(result, word))
     if not any(theirs) and not told.exports(way, result.command):
         _hand_on_by_variable(result, names)
         return
-    for place, own in reversed(list(zip(places or [launch.first_argument(way, result.command)], theirs))):
+    for place, own in reversed(list(zip(places, theirs))):
         result.command[place:place] = [word for name in names if name not in own for word in (way.export, name)]
 
 
