@@ -198,7 +198,10 @@ def test_run__a_program_with_file_capabilities(thole: Tool, tmp_path: Path) -> N
         pytest.skip("this file system holds no capabilities")
     assert "FI_THOLE" not in thole(*words[:-1], "true", program).stdout, "it is but an argument"
     assert "FI_THOLE" in thole(*words[:-1], "env", "A=b", "nice", "-n", "1", program).stdout
-    assert "FI_THOLE" not in thole(*words[:-1], "env", "A=b", "true", program).stdout
+    assert "FI_THOLE" not in thole(*words[:-1], "env", "A=b", "/bin/true", program).stdout
+    assert "FI_THOLE" not in thole(*words[:-1], "./elsewhere", program).stdout
+    for wrapper in ("perf stat", "systemd-run --scope --unit test", "env A=b perf record -o true"):
+        assert "FI_THOLE" in thole(*words[:-1], *wrapper.split(), program, "/bin/true").stdout, wrapper
     rows = {line.split()[0]: line for line in thole(*words).stdout.splitlines() if line.strip()}
     assert rows["FI_THOLE_LINK"].split()[1] == rows["THOLE_LINK"].split()[1] == "raw"
     assert rows["FI_THOLE_JOB_KEY"].split()[1] == "(hidden)"

@@ -8,6 +8,7 @@ How a launcher is told things is a row of its table: an MPI's own in families.py
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -193,15 +194,17 @@ def programs(launch: Launch, command: list[str]) -> list[int]:
 
 
 def started(launch: Launch, command: list[str]) -> Iterator[str]:
-    """The programs, and what wrappers among them start: the first word behind that is a program here, and so on."""
+    """The programs, and what wrappers among them start: the first word behind that is a program here, and so on. One
+    without a "/" may be the wrapper's own (`perf stat ./app`), where one with it follows."""
     for place in programs(launch, command):
-        for word in command[place:]:
-            if word == ":":
+        own = list(itertools.takewhile(lambda word: word != ":", command[place:]))
+        own = own if Path(own[0]).name in WRAPPERS else own[:1]
+        found = [word for word in own if not word.startswith("-") and shutil.which(word)]
+        for index, word in enumerate(found):
+            yield word
+            surely = "/" in word or not any("/" in later for later in found[index + 1 :])
+            if surely and Path(word).name not in WRAPPERS:
                 break
-            if not word.startswith("-") and shutil.which(word):
-                yield word
-                if Path(word).name not in WRAPPERS:
-                    break
 
 
 def ranks(launch: Launch, command: list[str]) -> int:
