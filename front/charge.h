@@ -62,7 +62,7 @@ static inline void charge_leave(struct charge *charge)
 }
 
 /* With the lock, for a caller who may wait: thole_progress may look again, and sleep, with the lock held. So only where
- * nobody else wants it; else one look. Returns how many events were handled, as far as that is known. */
+ * nobody else wants it; else one look. Returns how many events were handled. */
 static inline int charge_progress(const struct charge *charge, struct thole_endpoint *endpoint)
 {
 	if (__builtin_expect(charge->safe, 0))

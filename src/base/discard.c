@@ -73,8 +73,8 @@ static void discard_apart(const int *fds, unsigned count)
 }
 
 /* Whether a message waits that brings descriptors. Nothing more comes or goes from here on, whoever has a copy of this
- * socket: the other side sees its end. With each message its sender is
- * told, for which there is room, and so an end is no message without bytes; for more there is none. */
+ * socket: the other side sees its end. With each message its sender is told, for which there is room, and so an end is
+ * no message without bytes; for more there is none. */
 static bool discard_is_charged(int fd)
 {
 	static const int on = 1;
