@@ -424,7 +424,8 @@ static ucs_status_ptr_t ucx_am_recv_request(struct ucp_worker *worker, size_t le
 	return ucx_request_shown(request);
 }
 
-/* All of it is here: it ends at once. */
+/* All of it is here: it ends at once. The message is ours again even if the call fails, as with UCX: who keeps to ucp.h
+ * does not release it then. */
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
 				      const ucp_request_param_t *param)
 {
