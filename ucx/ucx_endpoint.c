@@ -29,19 +29,25 @@ static void ucx_endpoint_tell(void *shown, ucs_status_t status, void *user_data)
 	charge_leave(charge);
 }
 
-/* The program is to be called, by this request of the pool. With the lock. */
-static void ucx_endpoint_fail(struct ucp_ep *endpoint, struct ucx_request *request, ucs_status_t status)
+/* This is called, without the lock, by the program's next progress. With the lock. */
+static void ucx_endpoint_call(struct ucp_ep *endpoint, ucp_send_nbx_callback_t callback, ucs_status_t status)
 {
 	endpoint->telling = true;
-	endpoint->failed = status;
-	*request = (struct ucx_request){
-		.flags = UCX_OURS | UCX_FREED | UCX_CALLBACK,
+	endpoint->watch = (struct ucx_request){
+		.flags = UCX_CALLBACK,
 		.status = status,
 		.worker = endpoint->worker,
-		.callback.send = ucx_endpoint_tell,
+		.callback.send = callback,
 		.user_data = endpoint,
 	};
-	ucx_request_end_first(request);
+	ucx_request_end_first(&endpoint->watch);
+}
+
+/* The program is to be called. With the lock. */
+static void ucx_endpoint_fail(struct ucp_ep *endpoint, ucs_status_t status)
+{
+	endpoint->failed = status;
+	ucx_endpoint_call(endpoint, ucx_endpoint_tell, status);
 }
 
 /* Of what a call says: other statuses may be the call's own. */
@@ -51,21 +57,25 @@ static bool ucx_endpoint_is_of_peer(ucs_status_t status)
 	       status == UCS_ERR_REJECTED || status == UCS_ERR_INVALID_ADDR;
 }
 
-/* With the lock. Returns 0 or a THOLE_ERR_*. */
-static int ucx_endpoint_post(struct ucp_ep *endpoint, struct ucx_request *watch)
+/* With the lock. Returns 0, also where the peer is found to be gone, or a THOLE_ERR_*. */
+static int ucx_endpoint_post(struct ucp_ep *endpoint)
 {
 	int error;
 
-	*watch = (struct ucx_request){
-		.flags = UCX_OURS | UCX_WATCH,
+	endpoint->watch = (struct ucx_request){
+		.flags = UCX_WATCH,
 		.worker = endpoint->worker,
 		.endpoint = endpoint,
 	};
-	endpoint->watch = watch; /* until it ends, which may be inside the call */
-	error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);
-	if (error)
-		endpoint->watch = NULL;
-	return error;
+	endpoint->watching = true; /* until it ends, which may be inside the call */
+	error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, &endpoint->watch, NULL);
+	if (!error)
+		return 0;
+	endpoint->watching = false;
+	if (!ucx_endpoint_is_of_peer(ucx_error_status(error)))
+		return error;
+	ucx_endpoint_fail(endpoint, ucx_error_status(error));
+	return 0;
 }
 
 /* The callback of a watch that a message has ended: not with the lock. */
@@ -73,19 +83,13 @@ static void ucx_endpoint_watch_on(void *shown, ucs_status_t status, void *user_d
 {
 	struct ucp_ep *endpoint = user_data;
 	struct charge *charge = &endpoint->worker->charge;
-	struct ucx_request *watch = NULL;
-	int error = 0;
 
 	(void)shown;
 	(void)status;
 	charge_enter(charge);
 	endpoint->telling = false;
-	if (!endpoint->closed)
-		watch = ucx_request_get(endpoint->worker);
-	if (watch)
-		error = ucx_endpoint_post(endpoint, watch);
-	if (error)
-		ucx_endpoint_fail(endpoint, watch, ucx_error_status(error));
+	if (!endpoint->closed && ucx_endpoint_post(endpoint) != 0)
+		ucx_endpoint_call(endpoint, ucx_endpoint_watch_on, UCS_OK); /* again, there is no memory now */
 	ucx_endpoint_leave(endpoint);
 	charge_leave(charge);
 }
@@ -94,37 +98,33 @@ void ucx_endpoint_watched(struct ucx_request *watch)
 {
 	struct ucp_ep *endpoint = watch->endpoint;
 
-	endpoint->watch = NULL;
+	endpoint->watching = false;
 	switch (watch->status) {
 	case UCS_ERR_CANCELED:
-		ucx_request_put(watch);
 		break;
 	case UCS_OK:
 	case UCS_ERR_MESSAGE_TRUNCATED: /* a program's for another interface */
-		endpoint->telling = true;
-		watch->flags = UCX_OURS | UCX_FREED | UCX_CALLBACK;
-		watch->callback.send = ucx_endpoint_watch_on;
-		watch->user_data = endpoint;
-		ucx_request_end(watch);
+		ucx_endpoint_call(endpoint, ucx_endpoint_watch_on, UCS_OK);
 		break;
 	default: /* whatever it was, the peer is lost by it */
-		ucx_endpoint_fail(endpoint, watch, watch->status);
+		ucx_endpoint_fail(endpoint, watch->status);
 	}
 }
 
 /* Its program is not to be called. With the lock. */
 static void ucx_endpoint_unwatch(struct ucp_ep *endpoint)
 {
-	if (endpoint->watch)
-		thole_cancel_context(endpoint->thole, endpoint->watch); /* which comes to ucx_endpoint_watched */
+	if (endpoint->watching)
+		thole_cancel_context(endpoint->thole, &endpoint->watch); /* which comes to ucx_endpoint_watched */
 }
 
 void ucx_endpoint_refused(struct ucp_ep *endpoint, ucs_status_t status)
 {
-	if (!endpoint->watch || !ucx_endpoint_is_of_peer(status))
+	if (!endpoint->watching || !ucx_endpoint_is_of_peer(status))
 		return;
 	ucx_endpoint_unwatch(endpoint);
-	ucx_endpoint_fail(endpoint, ucx_request_get(endpoint->worker), status); /* the one that has just come back */
+	if (!endpoint->watching)
+		ucx_endpoint_fail(endpoint, status);
 }
 
 /* Whether a peer is there at all is found out by connecting, as UCX does; but for MXoE's, to whom that would tell a key
@@ -152,7 +152,6 @@ static void ucx_endpoint_connect(struct ucp_ep *endpoint, const struct thole_add
 static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *params,
 			      const struct thole_address *address)
 {
-	struct ucx_request *watch;
 	int error;
 
 	if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ||
@@ -161,23 +160,13 @@ static int ucx_endpoint_watch(struct ucp_ep *endpoint, const ucp_ep_params_t *pa
 		return 0;
 	if (endpoint->worker->context->am)
 		return THOLE_ERR_UNSUPPORTED; /* its receive would meet active messages */
-	watch = ucx_request_get(endpoint->worker);
-	if (!watch)
-		return THOLE_ERR_MEMORY;
 	endpoint->handler = params->err_handler;
 	if (params->field_mask & UCP_EP_PARAM_FIELD_USER_DATA)
 		endpoint->handler.arg = params->user_data;
-	error = ucx_endpoint_post(endpoint, watch);
-	if (!error) {
+	error = ucx_endpoint_post(endpoint);
+	if (endpoint->watching)
 		ucx_endpoint_connect(endpoint, address);
-		return 0;
-	}
-	if (!ucx_endpoint_is_of_peer(ucx_error_status(error))) {
-		ucx_request_put(watch);
-		return error;
-	}
-	ucx_endpoint_fail(endpoint, watch, ucx_error_status(error)); /* it was gone before */
-	return 0;
+	return error;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
@@ -233,7 +222,7 @@ void ucx_endpoint_free(struct ucp_ep *endpoint)
 
 void ucx_endpoint_leave(struct ucp_ep *endpoint)
 {
-	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling)
+	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling && !endpoint->watching)
 		ucx_endpoint_free(endpoint);
 }
 

@@ -6,7 +6,8 @@
  * a worker. Programs' functions (callbacks, datatypes) run without it, since they may call us in turn.
  *
  * A request stands in front of the part that the program sees. It is the worker's, from its pool, or lies in memory of
- * the program's in front of the address that it gave. Thole's context of an operation is its request.
+ * the program's in front of the address that it gave. Those that the program does not see may be part of what they are
+ * for. Thole's context of an operation is its request.
  */
 #ifndef UCX_STATE_H
 #define UCX_STATE_H
@@ -112,9 +113,10 @@ struct ucp_ep {
 	struct thole_endpoint *thole; /* the worker's */
 	uint32_t peer;                /* Thole's handle */
 	bool closed;                  /* by the program: it goes with its last send, */
-	bool telling;                 /* and not while its error handler, or what watches on, is called, or waits */
+	bool telling;                 /* and not while its error handler, or what watches on, is called, or waits, */
+	bool watching;                /* or while `watch` is a receive */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
-	struct ucx_request *watch;    /* which ends this receive; NULL: nothing, or it has */
+	struct ucx_request watch;     /* which ends this receive; while `telling`, it is what the call waits by */
 	ucs_status_t failed;          /* what the handler was, or is to be, called with; UCS_OK: nothing */
 	struct list_node sends;       /* under way, oldest first; */
 	uint64_t unasked;             /* of these, those that need no receive */

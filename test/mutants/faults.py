@@ -3576,14 +3576,14 @@ FAULTS = [
     Fault(
         "UCX's program hears of a peer that has gone only when it sends",
         "ucx/ucx_endpoint.c",
-        "error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, watch, NULL);",
+        "error = thole_recv(endpoint->thole, endpoint->peer, NULL, 0, 0, 0, THOLE_PLAIN, &endpoint->watch, NULL);",
         "error = 0;",
     ),
     Fault(
         "UCX's program hears of a peer that was never there only when it sends",
         "ucx/ucx_endpoint.c",
-        "\t\tucx_endpoint_connect(endpoint, address);\n",
-        "",
+        "\tif (endpoint->watching)\n\t\tucx_endpoint_connect(",
+        "\tif (false)\n\t\tucx_endpoint_connect(",
     ),
     Fault(
         "UCX's program does not hear of a peer that a send cannot reach",
@@ -3606,8 +3606,8 @@ FAULTS = [
     Fault(
         "UCX's program hears of its sends before it hears that the peer has gone",
         "ucx/ucx_endpoint.c",
-        "\tucx_request_end_first(request);\n",
-        "\tucx_request_end(request);\n",
+        "\tucx_request_end_first(&endpoint->watch);\n",
+        "\tucx_request_end(&endpoint->watch);\n",
     ),
     Fault(
         "a flush does not say that what it waited for is lost",
@@ -3828,8 +3828,20 @@ FAULTS = [
     Fault(
         "a message of another interface's ends the watch of UCX's endpoint",
         "ucx/ucx_endpoint.c",
-        "if (!endpoint->closed)\n\t\twatch = ",
-        "if (false)\n\t\twatch = ",
+        "if (!endpoint->closed && ucx_endpoint_post(",
+        "if (false && ucx_endpoint_post(",
+    ),
+    Fault(
+        "memory that ends is taken for the loss of UCX's peer",
+        "ucx/ucx_endpoint.c",
+        "if (!ucx_endpoint_is_of_peer(ucx_error_status(error)))\n\t\treturn error;",
+        "if (false)\n\t\treturn error;",
+    ),
+    Fault(
+        "a peer of UCX's is watched no more after memory has ended",
+        "ucx/ucx_endpoint.c",
+        "ucx_endpoint_call(endpoint, ucx_endpoint_watch_on, UCS_OK); /* again,",
+        "(void)0; /* again,",
     ),
     Fault(
         "data of an active message ends in its call that is not to",

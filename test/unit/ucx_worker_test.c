@@ -36,8 +36,9 @@ int __real_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *bu
 int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
 		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
 
-static bool withholds; /* receives, */
-static int withheld;   /* so many */
+static bool withholds;     /* receives, */
+static int withheld;       /* so many, */
+static int withholds_with; /* and says this */
 
 int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
 		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
@@ -45,7 +46,7 @@ int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *bu
 	if (!withholds)
 		return __real_thole_recv(endpoint, source, buffer, length, tag, mask, flags, context, request_p);
 	withheld++;
-	return 0;
+	return withholds_with;
 }
 
 int yields_lazy(void);
@@ -222,8 +223,8 @@ static void loss__of_any_kind_is_told(void **state)
 		failures = withheld = 0;
 		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
 		assert_int_equal(withheld, 1);
-		ep->watch->status = cases[i].status;
-		ucx_endpoint_watched(ep->watch);
+		ep->watch.status = cases[i].status;
+		ucx_endpoint_watched(&ep->watch);
 		for (int turn = 0; turn < 3; turn++)
 			ucp_worker_progress(worker);
 		assert_int_equal(failures, cases[i].lost);
@@ -231,10 +232,57 @@ static void loss__of_any_kind_is_told(void **state)
 		assert_int_equal(UCS_PTR_STATUS(flushed), cases[i].lost ? cases[i].status : UCS_OK);
 		assert_true(!cases[i].lost || failed_with == cases[i].status);
 		assert_int_equal(withheld, 1 + cases[i].watched);
-		assert_int_equal(ep->watch != NULL, cases[i].watched);
+		assert_int_equal(ep->watching, cases[i].watched);
 		ucp_ep_destroy(ep);
 	}
 	withholds = false;
+	ucp_worker_release_address(worker, address);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
+/* Memory that ends when an endpoint is to be watched on is no loss of its peer: it is tried again. */
+static void watch__goes_on_when_there_is_memory(void **state)
+{
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
+			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+	ucp_address_t *address;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	size_t length;
+	ucp_ep_h ep;
+
+	(void)state;
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	to.address = address;
+	for (int i = 0; i < 3; i++) { /* in the end there is memory, the peer is gone, or the program closes first */
+		withholds = true;
+		failures = withheld = withholds_with = 0;
+		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+		ep->watch.status = UCS_OK;
+		ucx_endpoint_watched(&ep->watch);
+		withholds_with = THOLE_ERR_MEMORY;
+		for (int turn = 0; turn < 3; turn++)
+			ucp_worker_progress(worker);
+		assert_int_equal(withheld, 4);
+		assert_int_equal(failures, 0);
+		assert_null(ucp_ep_flush_nbx(ep, &(ucp_request_param_t){0}));
+		withholds_with = i == 1 ? THOLE_ERR_PEER : 0;
+		if (i == 2)
+			ucp_ep_destroy(ep);
+		for (int turn = 0; turn < 3; turn++)
+			ucp_worker_progress(worker);
+		assert_int_equal(withheld, 4 + (i < 2));
+		assert_int_equal(failures, i == 1);
+		withholds = false;
+		if (i < 2) {
+			assert_int_equal(ep->watching, i == 0);
+			ucp_ep_destroy(ep);
+		}
+	}
+	withholds_with = 0;
 	ucp_worker_release_address(worker, address);
 	ucp_worker_destroy(worker);
 	ucp_cleanup(context);
@@ -364,6 +412,7 @@ int main(void)
 		cmocka_unit_test(alloc__is_given_back),
 		cmocka_unit_test(send__fails_in_its_call),
 		cmocka_unit_test(loss__of_any_kind_is_told),
+		cmocka_unit_test(watch__goes_on_when_there_is_memory),
 		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
 		cmocka_unit_test(yields__are_a_workers_to_make),
