@@ -187,6 +187,17 @@ def test_run__variables_that_the_user_withholds(
     assert "keeps" not in done.stdout
 
 
+@pytest.mark.parametrize("word", ["-genvexcl", "-envexcl"])
+def test_run__variables_that_the_user_excludes(thole: Tool, tmp_path: Path, word: str) -> None:
+    """Intel MPI's: a list of what ranks are not to have."""
+    launcher = script(tmp_path / "mpiexec", "echo 'Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 1'")
+    done = thole("run", "--explain", "--mpi", "impi", launcher, word, "A,FI_PROVIDER", "-n", "2", "./app")
+    assert f"{word} keeps FI_PROVIDER from the ranks" in done.stdout, done.stderr
+    done = thole("run", "--explain", "--mpi", "impi", launcher, word, "A,B", "-n", "2", "./app")
+    assert done.returncode == 0
+    assert "keeps" not in done.stdout
+
+
 def test_run__a_program_with_file_capabilities(thole: Tool, tmp_path: Path) -> None:
     program = script(tmp_path / "app", "true")
     words = ("run", "--explain", "--option", "link=raw", hydra(tmp_path), "-n", "2", program)

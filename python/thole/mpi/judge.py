@@ -41,6 +41,12 @@ def arguments(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterat
                 f"the argument -{name} keeps variables from the ranks, so that their messages will not go over "
                 f"Thole; leave it out, or name these too: {','.join(wanted)}"
             )
+        lost = [word for word in value.split(",") if word in wanted] if name in way.excluded else []
+        if lost:
+            yield (
+                f"the argument -{name} keeps {', '.join(lost)} from the ranks, so that their messages may not go over "
+                "Thole; leave it out"
+            )
         follows = dict(way.beyond).get(name)
         if follows and value.lower() not in interface.OFF:
             yield f"--{name} {value}: {follows}"

@@ -21,6 +21,7 @@ class Launch:
     forwards: str  # how variables reach ranks on other hosts
     own: str  # what of the launcher's goes between hosts by itself
     withheld: tuple[str, ...] = ()  # arguments that keep variables from ranks
+    excluded: tuple[str, ...] = ()  # arguments whose value lists variables that they keep from ranks
     withheld_by: tuple[str, ...] = ()  # variables that do so unless they are "all"
     export: str = ""  # argument that hands a variable on; it excludes the list below
     export_list: str = ""  # variable with a list of those that are handed on
@@ -73,6 +74,7 @@ INTEL_LAUNCH = replace(
         "pmi-aggregate pmi-noaggregate".split()
     ),
     variables=("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE"),
+    excluded=("genvexcl", "envexcl"),
     withheld_by=("I_MPI_HYDRA_ENV", "HYDRA_ENV"),
     quotes=True,
 )
