@@ -37,7 +37,8 @@ EXPECTED_OF = ("THOLE_", "FI_PROVIDER")
 LABEL = re.compile(rb"(?:\d+: |\[[^\]\n]*\](?:<\w+>)?:? ?|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d : )+$")
 REPORT_MAX = 4096  # bytes; thole-rank's are shorter
 LAST_WORDS_S = 5.0  # for what is under way when the launcher has ended
-REFUSED_S = 1.0  # for others to be refused too; ranks that were started may wait for them for ever
+LOOK_S = 1.0  # between looks whether a rank was refused
+REFUSED_S = 4.0  # for the launcher to end by itself, which takes Open MPI's 2 s; others may wait for the rank for ever
 KILLED_S = 10.0  # for the launcher to end when it was asked to
 NAMED_MAX = 8  # ranks that a sentence names
 TROUBLES_MAX = 4  # what failed in ranks, in sentences; the first of each
@@ -49,9 +50,9 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 FAILURES = {  # states, in words
-    "refused": "was not started, since",
+    "refused": "could not start, since",
     "without": "ran without Thole:",
-    "started": "ended before it had an endpoint of Thole's",
+    "started": "ended before having an endpoint of Thole's",
 }
 
 # ---- What is started -------------------------------------------------------------------------------
@@ -276,15 +277,17 @@ def say(sentence: str) -> None:
 
 def _wait(process: subprocess.Popen[bytes], sieve: Filter, witness: Witness) -> int:
     """Until the launcher has ended; signals that it has not got by itself are handed on. A refused rank ends it."""
-    refused = 0.0
+    refused = asked = 0.0  # since when
     while process.poll() is None:
+        now = time.monotonic()
         if not refused and any(rank.state == "refused" for rank in list(sieve.ranks)):
-            refused = time.monotonic()
-        if refused and time.monotonic() > refused + KILLED_S:
+            refused = now
+        if asked and now > asked + KILLED_S:
             process.kill()
-        elif refused and time.monotonic() > refused + REFUSED_S:
+        elif not asked and refused and now > refused + REFUSED_S:
+            asked = now
             process.terminate()
-        info = signal.sigtimedwait((*HANDED_ON, signal.SIGCHLD), REFUSED_S)
+        info = signal.sigtimedwait((*HANDED_ON, signal.SIGCHLD), LOOK_S)
         if info is None or info.si_signo == signal.SIGCHLD or info.si_code == FROM_KERNEL:
             continue
         if not witness.has_seen(info.si_signo):
