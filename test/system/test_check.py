@@ -418,7 +418,7 @@ def test_check__a_launcher_that_a_signal_ended(thole: Tool, tmp_path: Path) -> N
 
 def test_check__no_program_to_put_it_before(thole: Tool, mpis: dict[str, InstalledMpi]) -> None:
     for mpi in [mpi for name, mpi in mpis.items() if name == "mpich"]:
-        refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "--check")
+        refused(thole("run", "--check", mpi.launcher, "-n", "2"), "no program is seen", "name one", "--check")
 
 
 @pytest.mark.parametrize("words", ["bash job.sh", "make -f job.mk all", "python3 job.py", "./job"])

@@ -150,6 +150,15 @@ def test_run__unknown_launcher(thole: Tool, tmp_path: Path) -> None:
     refused(thole("run"), "no command")
 
 
+def test_run__a_launcher_that_cannot_be_run(thole: Tool, tmp_path: Path) -> None:
+    """A shell runs a script without a first line of that kind; the kernel does not."""
+    launcher = script(tmp_path / "mpiexec", "true")
+    for text, said in (("true\n", "needs a first line"), ("#!/nowhere/sh\n", "what its first line names")):
+        launcher.write_text(text)
+        for words in ([], ["--mpi", "mpich"], ["--check", "--mpi", "mpich"]):
+            refused(thole("run", *words, launcher, "-n", "2", "true"), f"{launcher} cannot be run", said)
+
+
 def test_run__unknown_launcher_named_by_the_user(thole: Tool, build: Path, tmp_path: Path) -> None:
     srun = script(tmp_path / "srun", 'echo "$FI_PROVIDER $MPIR_CVAR_NOLOCAL $FI_PROVIDER_PATH"')
     done = thole("run", "--mpi", "mpich", srun)

@@ -15,8 +15,13 @@ class Trouble(Exception):
         self.remedy = remedy
 
 
+REMEDIES = {
+    errno.EAGAIN: "there are as many processes as are permitted (ulimit -u, or pids.max of the control group)",
+    errno.ENOENT: "what its first line names, or its loader, is missing",
+    errno.ENOEXEC: "a script needs a first line that names what runs it, as #!/bin/sh does",
+}
+
+
 def not_run(what: str, error: OSError, remedy: str) -> Trouble:
-    """What a program is that could not be started."""
-    if error.errno == errno.EAGAIN:
-        remedy = "there are as many processes as are permitted (ulimit -u, or pids.max of the control group)"
-    return Trouble(f"{what} cannot be run: {error.strerror}", remedy)
+    """What a program is, which was found, that could not be started."""
+    return Trouble(f"{what} cannot be run: {error.strerror}", REMEDIES.get(error.errno or 0, remedy))

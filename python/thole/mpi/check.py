@@ -67,9 +67,11 @@ def wrap(way: Launch, command: list[str], names: list[str], ucx: str, token: str
             f"{command[0]} starts a launcher where --check does not see it",
             "put `thole run --check` before the launcher in there, or go without --check",
         )
-    remedy = "put the values of the launcher's arguments behind a =, or go without --check"
     if not places:
-        raise Trouble(f"no program is seen in `{shlex.join(command)}`, to be checked", remedy)
+        raise Trouble(
+            f"no program is seen in `{shlex.join(command)}`, to be checked",
+            "name one; where one is named, put the values of the launcher's arguments behind a =, or go without --check",
+        )
     if listed := next((name for _, name, _ in launch.arguments(way, command) if name in way.listed), ""):
         raise Trouble(
             f"with --{listed} the programs are in the file {command[places[0]]}, where --check cannot look after them",
