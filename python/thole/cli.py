@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib.util
 import io
@@ -11,7 +12,8 @@ import os
 import shlex
 import signal
 import sys
-from typing import TextIO
+from collections.abc import Iterator
+from typing import NoReturn, TextIO
 
 from thole import __version__
 from thole.base.trouble import Trouble
@@ -34,8 +36,17 @@ COMMANDS = (
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
+class Parser(argparse.ArgumentParser):
+    """Its status is that of an error also where nobody reads what it says of one."""
+
+    def error(self, message: str) -> NoReturn:
+        with _perhaps_unread():
+            super().error(message)
+        raise SystemExit(2)
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="thole", description="Message passing between processes of ordinary Linux machines."
     )
     top.add_argument("--version", action="version", version=f"thole {__version__}")
@@ -89,7 +100,8 @@ def _status(words: list[str] | None) -> int:
 def _command(words: list[str] | None) -> int:
     known = parser()
     if not (sys.argv[1:] if words is None else words):
-        known.print_help(sys.stderr)
+        with _perhaps_unread():
+            known.print_help(sys.stderr)
         return 2
     try:
         arguments, rest = known.parse_known_args(words)
@@ -102,11 +114,18 @@ def _command(words: list[str] | None) -> int:
 
 
 def _complain(text: str, status: int = 2) -> int:
-    try:
+    with _perhaps_unread():
         print(f"thole: {text}", file=sys.stderr)
-    except OSError:  # nobody reads that either: the status has to do
-        _drop_streams()
     return status
+
+
+@contextlib.contextmanager
+def _perhaps_unread() -> Iterator[None]:
+    """Around what is said on the standard error: where nobody reads that, the status has to do."""
+    try:
+        yield
+    except OSError:
+        _drop_streams()
 
 
 def _have_streams() -> None:

@@ -265,10 +265,11 @@ def test_output__neither_is_the_complaint_read(thole: Tool, hydra: Path, tmp_pat
     read, write = os.pipe()
     os.close(read)
     try:
-        done = output(thole, ("info", "weather"), write, hydra, tmp_path, write)
+        for words in (("info", "weather"), ("run", "-n", "2", "mpiexec"), ("run", "--link", "x"), ("weather",), ()):
+            done = output(thole, words, write, hydra, tmp_path, write)
+            assert done.returncode == 2, words
     finally:
         os.close(write)
-    assert done.returncode == 2
 
 
 def test_output__closed(thole: Tool, hydra: Path, tmp_path: Path) -> None:
