@@ -165,6 +165,8 @@ def test_run__behind_what_hands_on_the_environment(thole: Tool, hydra: Path) -> 
         ("env -i A=1", True),
         ("env A=1", False),
         ("systemd-run --pty", True),
+        ("setpriv --reset-env", True),
+        ("setpriv --nnp", False),
         ("systemd-run --scope", False),
     ],
 )

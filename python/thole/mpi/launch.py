@@ -31,7 +31,7 @@ WRAPPERS = frozenset(
 )
 # Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
-CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment"}
+CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment", "setpriv": r"--reset-env"}
 COUNTS = ("n", "np")  # arguments whose value is a number of ranks
 PATHS = ("path", "gpath")  # arguments whose value is folders where the launcher looks for programs
 # What runs scripts: their arguments are no launcher's, and what they start is not seen.
