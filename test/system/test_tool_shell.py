@@ -178,6 +178,7 @@ def test_run__behind_what_takes_the_environment_away(hydra: Path, words: str, wa
 def test_run__says_where_it_belongs(thole: Tool) -> None:
     for word, remedy in (("ssh", "ssh HOST thole run"), ("apptainer", "the container")):
         refused(thole("run", word, "x", "mpiexec", "./app"), f"{word} starts", remedy)
+    refused(thole("run", "thole", "run", "mpiexec", "./app"), "thole is what is running", "name it once")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ OUTSIDE = {
         "starts a command in a container",
         "install Thole in there, and put `thole run` before the mpiexec that the container starts",
     ),
+    r"thole": ("is what is running", "name it once: thole run mpiexec ..."),
     r"blaunch|lsrun|pbsdsh|pbs_tmrsh": ("starts single processes that know nothing of each other", SINGLE),
 }
 
