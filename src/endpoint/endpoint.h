@@ -23,7 +23,9 @@ struct endpoint {
 	uint32_t idle_calls;         /* and that did not */
 	bool used;                   /* something has come by it: it is one of thole_endpoints_used */
 	uint32_t plain;              /* calls of a program's that only count what they do not find (endpoint_plain) */
-	uint32_t armed_at;           /* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep */
+	/* endpoint_turns when thole_arm said 0: as long as it is that, a loop may sleep; 0: it did not, or others have
+	 * looked since, and the loop is roused soon */
+	uint32_t armed_at;
 	uint64_t armed_starts;       /* endpoint_starts then */
 	uint32_t armed_calls;        /* and calls, or when the loop was last roused since others had found something */
 	pthread_t armed_by;          /* whose loop it is, which has made no call since: */
@@ -34,7 +36,8 @@ struct endpoint {
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
-	bool roused;                 /* it was set by endpoint_rouse, and not looked at since */
+	bool roused;                 /* it was set by endpoint_rouse, and not looked at since, */
+	uint64_t rouse_ns;           /* for this time; 0: at once */
 	struct watcher timer;
 	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */

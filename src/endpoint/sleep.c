@@ -42,8 +42,8 @@ int thole_arm(struct thole_endpoint *endpoint)
 	uint64_t longest;
 
 	endpoint_lock(endpoint);
-	endpoint_roused(endpoint);
 	longest = endpoint_arm(endpoint);
+	endpoint_roused(endpoint);
 	if (endpoint_of(endpoint)->beside)
 		longest = 0; /* what that came to is not known to the caller */
 	endpoint_of(endpoint)->beside = false;
@@ -64,7 +64,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 }
 
 /* Its loop comes at once where something was found, perhaps for it. Else soon: whoever polls goes on doing so, mostly,
- * and then it need not. */
+ * and then it need not. What is set for it stays until it comes, so that others' next calls cost nothing. */
 void endpoint_left(struct thole_endpoint *endpoint)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
@@ -72,9 +72,12 @@ void endpoint_left(struct thole_endpoint *endpoint)
 
 	if (pthread_equal(whole->armed_by, pthread_self())) {
 		whole->armed = false;
-	} else if (found || (!whole->roused && !endpoint_is_armed(endpoint))) {
+	} else if (found) {
 		whole->armed_calls = whole->calls;
-		endpoint_rouse(&endpoint->base, found ? 0 : clock_now_ns() + LOOP_SLEEP_NS);
+		endpoint_rouse(&endpoint->base, 0);
+	} else if (whole->armed_at != 0 && !endpoint_is_armed(endpoint)) {
+		endpoint_rouse(&endpoint->base, clock_now_ns() + LOOP_SLEEP_NS);
+		whole->armed_at = 0;
 	}
 }
 
@@ -102,10 +105,11 @@ void descriptor_sleep(int fd, uint64_t longest_ns)
 void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t longest = endpoint_arm(endpoint);
+	struct endpoint *whole = endpoint_of(endpoint);
 
 	if (endpoint->safe && longest > THREADS_SLEEP_NS)
 		longest = THREADS_SLEEP_NS;
-	if (longest > 0 && endpoint_of(endpoint)->thread == NULL) {
+	if (longest > 0 && !whole->thread && !endpoint_is_rousing(whole, now_ns)) {
 		if (deadline_ns - now_ns < longest)
 			longest = deadline_ns - now_ns;
 		endpoint_count(endpoint, COUNTER_SLEEPS);
@@ -113,7 +117,8 @@ void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t d
 		descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
 	} else if (longest > 0) {
-		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep. */
+		/* The progress thread sleeps on the same descriptor, and what it handles does not end this sleep; or
+		 * it is readable for somebody else. */
 		endpoint_leave(endpoint);
 		clock_sleep(BESIDE_THREAD_NS);
 		endpoint_lock(endpoint);

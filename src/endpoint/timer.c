@@ -10,11 +10,14 @@
 
 static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
+	struct endpoint *whole = container_of(watcher, struct endpoint, timer);
 	uint64_t count;
 
 	(void)owner, (void)now_ns;
-	(void)!read(container_of(watcher, struct endpoint, timer)->timer_fd, &count, sizeof(count));
-	container_of(watcher, struct endpoint, timer)->roused = false;
+	if (endpoint_wakes_another(whole))
+		return;
+	(void)!read(whole->timer_fd, &count, sizeof(count));
+	whole->roused = false;
 }
 
 bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
@@ -41,9 +44,12 @@ bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns)
 {
 	struct endpoint *whole = endpoint_of(endpoint_of_owner(owner));
-	uint64_t now_ns = clock_now_ns();
+	uint64_t now_ns;
 
-	owner->asleep_until_ns = when_ns;
+	if (whole->roused && whole->rouse_ns <= when_ns)
+		return;
+	now_ns = clock_now_ns();
+	owner->asleep_until_ns = whole->rouse_ns = when_ns;
 	whole->roused = endpoint_timer(&whole->core, when_ns > now_ns ? when_ns - now_ns : 1);
 }
 

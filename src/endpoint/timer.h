@@ -11,10 +11,23 @@
 
 #include "endpoint/endpoint.h"
 
+/* Whether another thread's event loop sleeps on wait_fd: what makes that readable is left to it. */
+static inline bool endpoint_wakes_another(const struct endpoint *whole)
+{
+	return whole->armed && !pthread_equal(whole->armed_by, pthread_self());
+}
+
+/* Whether it is readable for such a loop already, so that nobody else can sleep on it. */
+static inline bool endpoint_is_rousing(const struct endpoint *whole, uint64_t now_ns)
+{
+	return endpoint_wakes_another(whole) && whole->roused && whole->rouse_ns <= now_ns;
+}
+
 /* Make wait_fd readable after so long; 0: not any more. False if that cannot be done. */
 bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns);
 
-/* Let no sleep last beyond when_ns. Where there is no descriptor left for it, the sleep goes on. */
+/* Let no sleep last beyond when_ns; an earlier end that it has stays. Where there is no descriptor left for it, the
+ * sleep goes on. */
 void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns);
 
 /* What was roused is awake. */

@@ -4659,9 +4659,27 @@ FAULTS = [
     ),
     Fault(
         "an event loop sleeps on though another thread has looked",
-        "src/endpoint/sleep.c",
-        "(found || (!whole->roused && !endpoint_is_armed(endpoint)))",
-        "(found)",
+        SLEEP,
+        "\t\tendpoint_rouse(&endpoint->base, clock_now_ns() + LOOP_SLEEP_NS);\n",
+        "",
+    ),
+    Fault(
+        "others take back what is to wake an event loop",
+        "src/endpoint/timer.c",
+        "\tif (endpoint_wakes_another(whole))\n\t\treturn;\n",
+        "",
+    ),
+    Fault(
+        "who waits beside an event loop that does not come never sleeps",
+        SLEEP,
+        " && !endpoint_is_rousing(whole, now_ns)) {",
+        ") {",
+    ),
+    Fault(
+        "an event loop that is to be woken soon is woken late",
+        "src/endpoint/timer.c",
+        "\tif (whole->roused && whole->rouse_ns <= when_ns)\n\t\treturn;\n",
+        "",
     ),
     Fault(
         "an event loop hears late of what another thread has found",

@@ -16,11 +16,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "endpoint/endpoint.h"
 #include "endpoint/sleep.h"
+#include "endpoint/timer.h"
 #include "pair.h"
 #include "thole.h"
 #include "transport/datagram/datagram.h"
@@ -33,9 +35,12 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
 
 static int refusal; /* what epoll_pwait2 fails with; 0: nothing */
 static _Atomic unsigned asked, polled, timed_out; /* progress threads sleep, too */
+static _Atomic unsigned timers;                   /* that were set, or taken back */
 static struct thole_endpoint *shared; /* others are to have it while its thread yields or sleeps */
 
 static void shared_look(void)
@@ -50,6 +55,12 @@ int __wrap_sched_yield(void)
 {
 	shared_look();
 	return __real_sched_yield();
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
+{
+	timers++;
+	return __real_timerfd_settime(fd, flags, when, before);
 }
 
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
@@ -868,6 +879,115 @@ static void arm__and_others_look(void **state)
 	}
 }
 
+/* In a thread of its own, which ends. */
+static void other_does(void *(*run)(void *arg), void *arg)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* An endpoint that threads share, on whose descriptor an event loop of this thread's is about to sleep. */
+static void loop_open(struct pair *pair, const char *const *options)
+{
+	static const char *const alone[] = {"network=off", NULL};
+	const struct thole_endpoint_attr safe = {.options = options, .threads = THOLE_THREAD_SAFE};
+
+	pair->a = pair_endpoint(NULL, NULL, alone);
+	assert_int_equal(thole_endpoint_open(&safe, &pair->b), 0);
+	pair->a_to_b = pair_peer(pair->a, pair->b);
+	pair->b_to_a = pair_peer(pair->b, pair->a);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, NULL, 0, 0, 0, 0, NULL, NULL), 0);
+	pair_idle(pair); /* they are connected */
+}
+
+static void loop_arm(struct thole_endpoint *endpoint)
+{
+	while (thole_arm(endpoint) != 0)
+		thole_progress(endpoint);
+	assert_false(pair_readable(endpoint));
+}
+
+static bool loop_wakes(struct thole_endpoint *endpoint)
+{
+	struct pollfd poller = {.fd = thole_fd(endpoint), .events = POLLIN};
+
+	return poll(&poller, 1, 1000) == 1;
+}
+
+static void *looks(void *arg)
+{
+	thole_progress(arg);
+	return NULL;
+}
+
+/* Of two times at which a sleep is to end the earlier one stays; and what is due is not set again. */
+static void rouse__the_earlier_stays(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	enum { LATER_NS = 1000000000 };
+	struct pair pair;
+
+	(void)state;
+	loop_open(&pair, options);
+	for (int i = 0; i < 2; i++) {
+		loop_arm(pair.b);
+		if (i)
+			endpoint_rouse(&pair.b->base, clock_now_ns() + 3600ull * LATER_NS);
+		other_does(looks, pair.b);
+		timers = 0;
+		endpoint_rouse(&pair.b->base, clock_now_ns() + 3600ull * LATER_NS);
+		assert_int_equal(timers, 0);
+		assert_true(loop_wakes(pair.b));
+	}
+	loop_arm(pair.b);
+	endpoint_rouse(&pair.b->base, clock_now_ns() + 3600ull * LATER_NS);
+	timers = 0;
+	for (uint64_t i = 0; i < 3; i++) {
+		struct other other = {.endpoint = pair.b};
+
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, NULL, 0, 7, UINT64_MAX, 0, NULL, &other.receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 7, 0, 0, NULL, NULL), 0);
+		other_does(other_run, &other);
+		assert_int_equal(timers, 1);
+	}
+	assert_true(loop_wakes(pair.b));
+	pair_close(&pair);
+}
+
+static void *waits_shortly(void *arg)
+{
+	struct thole_request *receive;
+
+	assert_int_equal(thole_recv(arg, THOLE_ANY, NULL, 0, 8, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_wait(arg, receive, 20000000, NULL), THOLE_ERR_TIMEOUT);
+	assert_int_equal(thole_cancel(arg, receive), 1);
+	return NULL;
+}
+
+/* What rouses a loop is there until it comes, however often others look; and they sleep all the same. */
+static void arm__and_others_wait(void **state)
+{
+	static const char *const options[] = {"network=off", "spin=0", NULL};
+	struct pair pair;
+
+	(void)state;
+	refusal = 0;
+	loop_open(&pair, options);
+	loop_arm(pair.b);
+	other_does(looks, pair.b);
+	assert_true(loop_wakes(pair.b));
+	asked = 0;
+	other_does(waits_shortly, pair.b);
+	assert_true(pair_readable(pair.b));
+	assert_in_range(asked, 0, 20); /* it cannot on the descriptor */
+	while (thole_arm(pair.b) != 0)
+		thole_progress(pair.b);
+	assert_false(pair_readable(pair.b));
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -884,6 +1004,8 @@ int main(void)
 		cmocka_unit_test(arm__and_send_beside_who_tends),
 		cmocka_unit_test(arm__and_receive),
 		cmocka_unit_test(arm__and_others_look),
+		cmocka_unit_test(rouse__the_earlier_stays),
+		cmocka_unit_test(arm__and_others_wait),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
