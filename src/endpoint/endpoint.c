@@ -294,8 +294,7 @@ void endpoint_hasten(struct thole_endpoint *endpoint)
 			transports[i]->hasten(owner);
 }
 
-/* Peers must get what was reported complete; progress that long. Returns whether that is over. */
-static bool endpoint_drain(struct thole_endpoint *endpoint)
+bool endpoint_drain(struct thole_endpoint *endpoint)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
 	uint64_t now_ns = clock_now_ns();
@@ -307,16 +306,6 @@ static bool endpoint_drain(struct thole_endpoint *endpoint)
 	endpoint_hasten(endpoint);
 	endpoint_progress(endpoint);
 	return false;
-}
-
-int thole_drain(struct thole_endpoint *endpoint)
-{
-	bool over;
-
-	endpoint_lock(endpoint);
-	over = endpoint->base.simulated || endpoint_drain(endpoint); /* there closing waits for nothing */
-	endpoint_unlock(endpoint);
-	return over;
 }
 
 /* In a match queue or out of it, what was held for them is ours. */

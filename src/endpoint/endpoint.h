@@ -90,6 +90,8 @@ bool endpoint_delivers(const struct thole_endpoint *endpoint);
 bool endpoint_moves_alone(const struct thole_endpoint *endpoint);
 /* Somebody waits for that: peers are to say it at once. */
 void endpoint_hasten(struct thole_endpoint *endpoint);
+/* Before closing peers must get what was reported complete: progress once. Whether they have, or it took too long. */
+bool endpoint_drain(struct thole_endpoint *endpoint);
 /* Free everything, and say nothing to anybody. */
 void endpoint_vanish(struct thole_endpoint *endpoint);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stand_in: who makes progress in the program's place while it does something else: whoever calls thole_tend, and the
- * progress thread (option progress_thread). Neither wakes an event loop that sleeps, nor keeps it asleep.
+ * stand_in: who makes progress in the program's place while it does something else: whoever calls thole_tend or
+ * thole_drain, and the progress thread (option progress_thread). None of them keeps an event loop asleep.
  */
 #include <errno.h>
 #include <poll.h>
@@ -66,8 +66,18 @@ int thole_tend(struct thole_endpoint *endpoint)
 		endpoint_replace(endpoint);
 		tending = endpoint_tending(endpoint);
 	}
-	endpoint_unlock(endpoint);
+	endpoint_leave(endpoint);
 	return tending;
+}
+
+int thole_drain(struct thole_endpoint *endpoint)
+{
+	bool over;
+
+	endpoint_lock(endpoint);
+	over = endpoint->base.simulated || endpoint_drain(endpoint); /* there closing waits for nothing */
+	endpoint_leave(endpoint);
+	return over;
 }
 
 /* ---- The progress thread --------------------------------------------------------------------------- */
@@ -124,7 +134,7 @@ static void *progress_run(void *arg)
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
 		uint32_t turns;
-		bool found = false;
+		bool found = false, rousing;
 		int n = 1;
 
 		if (progress_naps(thread))
@@ -137,7 +147,7 @@ static void *progress_run(void *arg)
 				thread->armed_at = endpoint_of(endpoint)->armed_at;
 			}
 			thread->turns += endpoint_turns(endpoint) - turns;
-			endpoint_unlock(endpoint);
+			endpoint_leave(endpoint);
 			clock_sleep(found ? BESIDE_THREAD_NS : BESIDE_LOOP_NS);
 			continue;
 		}
@@ -147,14 +157,17 @@ static void *progress_run(void *arg)
 			n = endpoint_progress(endpoint);
 		thread->turns += endpoint_turns(endpoint) - turns;
 		if (n > 0) {
-			endpoint_unlock(endpoint);
+			endpoint_leave(endpoint);
 			continue;
 		}
 		longest = endpoint_arm(endpoint);
-		endpoint_unlock(endpoint);
+		rousing = endpoint_is_rousing(endpoint_of(endpoint), clock_now_ns());
+		endpoint_leave(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)
 			longest = THREAD_SLEEP_NS_MAX;
-		if (longest > 0)
+		if (longest > 0 && rousing)
+			clock_sleep(BESIDE_LOOP_NS);
+		else if (longest > 0)
 			descriptor_sleep(endpoint->base.wait_fd, longest);
 		endpoint_lock(endpoint);
 		if (!endpoint_is_armed(endpoint)) { /* else it has armed since */
@@ -162,7 +175,7 @@ static void *progress_run(void *arg)
 			endpoint_disarm(endpoint);
 			endpoint_maintain(endpoint, clock_now_ns());
 		}
-		endpoint_unlock(endpoint);
+		endpoint_leave(endpoint);
 	}
 	return NULL;
 }

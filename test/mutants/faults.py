@@ -4664,6 +4664,30 @@ FAULTS = [
         "",
     ),
     Fault(
+        "who tends takes an event loop's wake-up",
+        STAND_IN,
+        "\tendpoint_leave(endpoint);\n\treturn tending;",
+        "\tendpoint_unlock(endpoint);\n\treturn tending;",
+    ),
+    Fault(
+        "who drains takes an event loop's wake-up",
+        STAND_IN,
+        "\tendpoint_leave(endpoint);\n\treturn over;",
+        "\tendpoint_unlock(endpoint);\n\treturn over;",
+    ),
+    Fault(
+        "the progress thread comes round all the time while an event loop does not come",
+        STAND_IN,
+        "if (longest > 0 && rousing)",
+        "if (longest > 0 && rousing && !thread)",
+    ),
+    Fault(
+        "an event loop hears late of what the progress thread has found",
+        STAND_IN,
+        "clock_now_ns());\n\t\tendpoint_leave(endpoint);\n\t\tif (longest",
+        "clock_now_ns());\n\t\tendpoint_unlock(endpoint);\n\t\tif (longest",
+    ),
+    Fault(
         "others take back what is to wake an event loop",
         "src/endpoint/timer.c",
         "\tif (endpoint_wakes_another(whole))\n\t\treturn;\n",

@@ -988,6 +988,77 @@ static void arm__and_others_wait(void **state)
 	pair_close(&pair);
 }
 
+/* So it is beside the progress thread, which looks, too, once another thread has, and finds things; nor does it come
+ * round all the time until the loop has. */
+static void arm__and_others_look_beside_the_progress_thread(void **state)
+{
+	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	uint64_t rouse_ns = UINT64_MAX;
+	uint32_t calls;
+	struct pair pair;
+
+	(void)state;
+	refusal = 0;
+	loop_open(&pair, options);
+	loop_arm(pair.b);
+	calls = endpoint_of(pair.b)->calls;
+	other_does(looks, pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 7, 0, 0, NULL, NULL), 0);
+	for (int i = 0; i < 10000 && rouse_ns != 0; i++) {
+		endpoint_lock(pair.b);
+		if (endpoint_of(pair.b)->calls != calls) {
+			assert_true(endpoint_of(pair.b)->roused);
+			rouse_ns = endpoint_of(pair.b)->rouse_ns;
+			i = 10000;
+		}
+		endpoint_unlock(pair.b);
+		clock_sleep(100000);
+	}
+	assert_int_equal(rouse_ns, 0);
+	assert_true(loop_wakes(pair.b));
+	asked = 0;
+	clock_sleep(50000000);
+	assert_in_range(asked, 0, 20);
+	assert_true(loop_wakes(pair.b));
+	pair_close(&pair);
+}
+
+static void *tends(void *arg)
+{
+	assert_int_equal(thole_tend(arg), 1);
+	return NULL;
+}
+
+static void *drains(void *arg)
+{
+	assert_int_equal(thole_drain(arg), 0);
+	return NULL;
+}
+
+/* Who tends or drains looks as well. */
+static void arm__and_others_tend(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+
+	(void)state;
+	for (int drained = 0; drained < 2; drained++) {
+		struct pair pair;
+
+		loop_open(&pair, options);
+		loop_arm(pair.b);
+		for (int i = 0; i < 1000; i++) /* more than a ring holds */
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, NULL, 0, 0, 0, THOLE_INJECT | THOLE_QUIET,
+						    NULL, NULL), 0);
+		endpoint_roused(pair.b); /* it was, for these */
+		if (!drained)
+			endpoint_progress(pair.b); /* as in a call of another thread's that has not ended */
+		other_does(drained ? drains : tends, pair.b);
+		assert_true(endpoint_of(pair.b)->roused);
+		assert_true(loop_wakes(pair.b));
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1006,6 +1077,8 @@ int main(void)
 		cmocka_unit_test(arm__and_others_look),
 		cmocka_unit_test(rouse__the_earlier_stays),
 		cmocka_unit_test(arm__and_others_wait),
+		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
+		cmocka_unit_test(arm__and_others_tend),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
