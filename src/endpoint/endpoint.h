@@ -30,6 +30,7 @@ struct endpoint {
 	uint32_t armed_calls;        /* and calls, or when the loop was last roused since others had found something */
 	pthread_t armed_by;          /* whose loop it is, which has made no call since: */
 	bool armed;                  /* is there one? Only where threads share the endpoint */
+	uint64_t loops_until_ns;     /* until then several threads' loops may sleep; 0: one, or none */
 	bool beside;                 /* the progress thread, or who tends, had a turn since thole_arm was last called */
 	uint32_t found_live;         /* requests after the last call, if it found something */
 	struct cadence cadence;      /* of idle calls' readings of the clock, and of maintenance */

@@ -15,6 +15,7 @@
 enum {
 	ARM_NS_MIN = 1000000,       /* sleeps shorter than this are not worth a timer in somebody else's event loop */
 	LOOP_SLEEP_NS = 1000000,    /* longest sleep of an event loop after others have polled */
+	LOOPS_NS = 1000000000,      /* so long after two threads' loops have armed by turns both may sleep */
 	THREADS_SLEEP_NS = 1000000, /* longest sleep beside other threads: one may take what another is waiting for */
 };
 
@@ -37,22 +38,52 @@ bool endpoint_has_started(const struct thole_endpoint *endpoint)
 	return endpoint_of(endpoint)->armed_starts != endpoint_starts(endpoint);
 }
 
+/* Whether another thread's loop may sleep on the same descriptor. Who of them looked first would have the wake-up for
+ * himself, so all come every LOOP_SLEEP_NS, and none takes back what is to wake the others. */
+static bool endpoint_rouses_loops(struct thole_endpoint *endpoint)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+	bool another = endpoint_wakes_another(whole);
+	uint64_t now_ns;
+
+	if (whole->loops_until_ns == 0 && !another)
+		return false;
+	now_ns = clock_now_ns();
+	if (another)
+		whole->loops_until_ns = now_ns + LOOPS_NS;
+	else if (now_ns >= whole->loops_until_ns)
+		whole->loops_until_ns = 0;
+	if (whole->loops_until_ns == 0)
+		return false;
+	if (whole->roused && whole->rouse_ns <= now_ns)
+		endpoint_roused(endpoint);
+	endpoint_rouse(&endpoint->base, now_ns + LOOP_SLEEP_NS);
+	return true;
+}
+
 int thole_arm(struct thole_endpoint *endpoint)
 {
 	uint64_t longest;
+	bool loops;
 
 	endpoint_lock(endpoint);
 	longest = endpoint_arm(endpoint);
-	endpoint_roused(endpoint);
+	loops = endpoint_rouses_loops(endpoint);
+	if (!loops)
+		endpoint_roused(endpoint);
 	if (endpoint_of(endpoint)->beside)
 		longest = 0; /* what that came to is not known to the caller */
 	endpoint_of(endpoint)->beside = false;
 	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
 	 * it. */
-	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !endpoint_timer(endpoint, longest))) {
+	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !(loops || endpoint_timer(endpoint, longest)))) {
 		endpoint_disarm(endpoint);
 		endpoint_progress(endpoint);
 		longest = 0;
+	}
+	if (longest == 0 && endpoint_wakes_another(endpoint_of(endpoint))) { /* whose loop it stays */
+		endpoint_leave(endpoint);
+		return THOLE_ERR_AGAIN;
 	}
 	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
 	endpoint_of(endpoint)->armed_starts = endpoint_starts(endpoint);

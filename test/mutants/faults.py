@@ -4664,6 +4664,30 @@ FAULTS = [
         "",
     ),
     Fault(
+        "an event loop takes back what is to wake another thread's",
+        SLEEP,
+        "\tif (whole->loops_until_ns == 0 && !another)\n",
+        "\tif (whole->loops_until_ns == 0 || !another)\n",
+    ),
+    Fault(
+        "event loops of several threads keep each other awake",
+        SLEEP,
+        "\tif (whole->roused && whole->rouse_ns <= now_ns)\n\t\tendpoint_roused(endpoint);\n",
+        "",
+    ),
+    Fault(
+        "an event loop is forgotten as another thread does not sleep after all",
+        SLEEP,
+        "if (longest == 0 && endpoint_wakes_another(endpoint_of(endpoint))) {",
+        "if (0) {",
+    ),
+    Fault(
+        "an event loop that is alone again still wakes for others",
+        SLEEP,
+        "\telse if (now_ns >= whole->loops_until_ns)\n\t\twhole->loops_until_ns = 0;\n",
+        "",
+    ),
+    Fault(
         "who tends takes an event loop's wake-up",
         STAND_IN,
         "\tendpoint_leave(endpoint);\n\treturn tending;",

@@ -1059,6 +1059,56 @@ static void arm__and_others_tend(void **state)
 	}
 }
 
+static void *arms(void *arg)
+{
+	while (thole_arm(arg) != 0)
+		thole_progress(arg);
+	return NULL;
+}
+
+static void *arms_in_vain(void *arg)
+{
+	assert_int_equal(thole_arm(arg), THOLE_ERR_AGAIN);
+	return NULL;
+}
+
+/* Where several threads run loops on one descriptor, none takes back what is to wake another's; once one is alone again
+ * nothing wakes it. */
+static void arm__of_several_threads(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct pair pair;
+
+	(void)state;
+	loop_open(&pair, options);
+	loop_arm(pair.b);
+	other_does(looks, pair.b);
+	for (int i = 0; i < 5; i++) {
+		other_does(arms, pair.b);
+		assert_true(loop_wakes(pair.b));
+	}
+	thole_progress(pair.b);
+	other_does(arms, pair.b);
+	assert_true(loop_wakes(pair.b));
+	for (int i = 0; i < 5; i++) {
+		uint64_t before_ns = endpoint_of(pair.b)->rouse_ns;
+
+		arms(pair.b);
+		assert_true(endpoint_of(pair.b)->rouse_ns > before_ns); /* and they sleep until then */
+		assert_true(loop_wakes(pair.b));
+	}
+	arms(pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 0, 0, 0, NULL, NULL), 0);
+	other_does(arms_in_vain, pair.b); /* which takes it */
+	other_does(waits_shortly, pair.b);
+	assert_true(loop_wakes(pair.b));
+	endpoint_of(pair.b)->loops_until_ns = 1; /* that was long ago */
+	arms(pair.b);
+	assert_false(endpoint_of(pair.b)->roused);
+	assert_false(pair_readable(pair.b));
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1079,6 +1129,7 @@ int main(void)
 		cmocka_unit_test(arm__and_others_wait),
 		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_others_tend),
+		cmocka_unit_test(arm__of_several_threads),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
