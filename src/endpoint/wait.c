@@ -345,6 +345,17 @@ static uint64_t deadline_of(uint64_t now_ns, int64_t timeout_ns)
 	return timeout_ns < 0 ? UINT64_MAX : now_ns + (uint64_t)timeout_ns;
 }
 
+/* Between the turns of a call that waits other threads have theirs. */
+static void endpoint_let_others(struct thole_endpoint *endpoint, uint32_t turn, int cancellable)
+{
+	if (!endpoint->safe || turn % WAIT_OTHERS != 0)
+		return;
+	endpoint_leave(endpoint);
+	cpu_pause();
+	thread_test(cancellable);
+	endpoint_lock(endpoint);
+}
+
 /* Wait until done(arg) or the timeout. Lock held. */
 static int endpoint_wait_turns(struct thole_endpoint *endpoint, bool (*done)(void *arg), void *arg, int64_t timeout_ns,
 			       int cancellable)
@@ -357,12 +368,7 @@ static int endpoint_wait_turns(struct thole_endpoint *endpoint, bool (*done)(voi
 
 		if (done(arg))
 			return 0;
-		if (endpoint->safe && turn % WAIT_OTHERS == 0) {
-			endpoint_leave(endpoint);
-			cpu_pause();
-			thread_test(cancellable);
-			endpoint_lock(endpoint);
-		}
+		endpoint_let_others(endpoint, turn, cancellable);
 		if (timeout_ns != 0 && cadence->read_ns == seen_ns && turn % CADENCE_POLLS_MAX != 0)
 			continue; /* the clock is read now and then only */
 		now_ns = clock_now_ns();
@@ -452,14 +458,17 @@ int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns)
 {
 	uint64_t start_ns = clock_now_ns(), deadline_ns = deadline_of(start_ns, timeout_ns), now_ns = start_ns;
 	int n, cancellable = 0;
+	uint32_t turn = 1;
 
 	pthread_testcancel();
 	if (endpoint->safe)
 		cancellable = thread_keep();
 	endpoint_lock(endpoint);
 	while ((n = endpoint_progress(endpoint)) == 0 && now_ns - start_ns < endpoint->base.options.spin &&
-	       now_ns < deadline_ns)
+	       now_ns < deadline_ns) {
+		endpoint_let_others(endpoint, turn++, cancellable);
 		now_ns = clock_now_ns();
+	}
 	if (n == 0 && now_ns < deadline_ns)
 		endpoint_sleep(endpoint, now_ns, deadline_ns);
 	if (n == 0)

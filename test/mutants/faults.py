@@ -6563,11 +6563,17 @@ FAULTS = [
     Fault(
         "who waits and spins keeps the lock",
         WAIT,
-        "\t\t\tendpoint_leave(endpoint);\n"
-        "\t\t\tcpu_pause();\n"
-        "\t\t\tthread_test(cancellable);\n"
-        "\t\t\tendpoint_lock(endpoint);",
-        "\t\t\tcpu_pause();",
+        "\tendpoint_leave(endpoint);\n"
+        "\tcpu_pause();\n"
+        "\tthread_test(cancellable);\n"
+        "\tendpoint_lock(endpoint);",
+        "\tcpu_pause();",
+    ),
+    Fault(
+        "who spins before a sleep keeps the lock",
+        WAIT,
+        "\t\tendpoint_let_others(endpoint, turn++, cancellable);\n",
+        "",
     ),
     Fault(
         "the request that wait_any collects stays in its place",

@@ -355,6 +355,43 @@ static void lock__is_left_now_and_then(void **state)
 	thole_endpoint_close(endpoint);
 }
 
+static _Atomic int sleeper_state; /* 1: it is about to sleep; 2: it has */
+
+static void *sleeps_spinning(void *arg)
+{
+	sleeper_state = 1;
+	thole_sleep(arg, 9000000000);
+	sleeper_state = 2;
+	return NULL;
+}
+
+/* Also in thole_sleep, before it sleeps. */
+static void lock__is_left_before_a_sleep(void **state)
+{
+	static const char *const options[] = {"network=off", "spin=10s", "yield=never", NULL};
+	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
+	struct thole_endpoint *endpoint;
+	pthread_t thread;
+	char value[32];
+
+	(void)state;
+	refusal = 0;
+	sleeper_state = 0;
+	asked = 0;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleeps_spinning, endpoint), 0);
+	while (sleeper_state == 0)
+		clock_sleep(100000);
+	clock_sleep(5000000); /* it probably spins */
+	assert_int_equal(thole_option_get(endpoint, "spin", value, sizeof(value)), 0);
+	assert_int_equal(asked, 0);
+	assert_int_equal(sleeper_state, 1);
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(asked, 0); /* there it can be cancelled, too */
+	thole_endpoint_close(endpoint);
+}
+
 /* A thread is cancelled while it waits, also where nothing will ever wake it, and leaves the lock. */
 static void wait__is_a_point_of_cancellation(void **state)
 {
@@ -1136,6 +1173,7 @@ int main(void)
 		cmocka_unit_test(wait_any__of_those_that_are_there),
 		cmocka_unit_test(lock__is_not_kept),
 		cmocka_unit_test(lock__is_left_now_and_then),
+		cmocka_unit_test(lock__is_left_before_a_sleep),
 		cmocka_unit_test(wait__is_a_point_of_cancellation),
 		cmocka_unit_test(drain__until_all_has_arrived),
 		cmocka_unit_test(tend__what_was_sent),
