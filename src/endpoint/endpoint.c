@@ -25,6 +25,17 @@ __asm__(".pushsection .bss.thole_endpoints_used, \"aw\", %nobits\n"
 	".zero 4\n"
 	".popsection\n");
 
+/* A child uses none of its parent's. */
+static void endpoints_fork_child(void)
+{
+	store_relaxed(&thole_endpoints_used, 0);
+}
+
+__attribute__((constructor)) static void endpoints_begin(void)
+{
+	pthread_atfork(NULL, NULL, endpoints_fork_child);
+}
+
 /* Without shared memory an endpoint is as good as alone on its host, and no peer will try. */
 static void endpoint_identify(const struct options *options, struct address_parts *parts_p)
 {
@@ -363,9 +374,9 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
 	if (!endpoint->base.simulated) {
-		add_relaxed(&thole_endpoints_used, -(uint32_t)endpoint_of(endpoint)->used);
 		while (!endpoint_drain(endpoint))
 			;
+		add_relaxed(&thole_endpoints_used, -(uint32_t)endpoint_of(endpoint)->used);
 	}
 	endpoint_notify_close(endpoint);
 	endpoint_end(endpoint);

@@ -1598,6 +1598,20 @@ FAULTS = [
         "",
     ),
     Fault(
+        "an endpoint that something comes by as it is closed counts as used",
+        "src/endpoint/endpoint.c",
+        "\t\twhile (!endpoint_drain(endpoint))\n\t\t\t;\n"
+        "\t\tadd_relaxed(&thole_endpoints_used, -(uint32_t)endpoint_of(endpoint)->used);\n",
+        "\t\tadd_relaxed(&thole_endpoints_used, -(uint32_t)endpoint_of(endpoint)->used);\n"
+        "\t\twhile (!endpoint_drain(endpoint))\n\t\t\t;\n",
+    ),
+    Fault(
+        "endpoints of the parent count as used in a child",
+        "src/endpoint/endpoint.c",
+        "\tstore_relaxed(&thole_endpoints_used, 0);\n",
+        "",
+    ),
+    Fault(
         "peers that have its core are strangers",
         CONTENTION,
         "if (!lost || usage->among_peers || contention->sleeps > 0)",

@@ -576,6 +576,41 @@ static void endpoint__is_used_by_what_comes(void **state)
 	assert_int_equal(thole_endpoints_used, 0);
 }
 
+/* Nor does one that something came by only while it was closed, */
+static void endpoint__is_used_no_more(void **state)
+{
+	static const char *const options[] = {"network=off", "close_timeout=20ms", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int i = 0; i < 1000; i++) /* more than a ring holds */
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	endpoint_of(pair.a)->calls++;
+	assert_false(endpoint_of(pair.a)->used);
+	thole_endpoint_close(pair.a);
+	thole_endpoint_close(pair.b);
+	assert_int_equal(thole_endpoints_used, 0);
+}
+
+/* nor one of the process that this one was forked from. */
+static void endpoint__is_not_used_in_a_child(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	thole_endpoints_used = 3;
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit((int)thole_endpoints_used);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(thole_endpoints_used, 3);
+	thole_endpoints_used = 0;
+}
+
 static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
 {
 	return transports[TRANSPORT_SHM]->awake(&endpoint->base, most);
@@ -852,6 +887,8 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
 		cmocka_unit_test(endpoint__is_used_by_what_comes),
+		cmocka_unit_test(endpoint__is_used_no_more),
+		cmocka_unit_test(endpoint__is_not_used_in_a_child),
 		cmocka_unit_test(endpoint__has_its_core),
 		cmocka_unit_test(endpoint__yields_for_good),
 		cmocka_unit_test(awake__processes),
