@@ -3,6 +3,7 @@
 #ifndef THOLE_BASE_CLOCK_H
 #define THOLE_BASE_CLOCK_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -42,6 +43,15 @@ static inline void clock_sleep(uint64_t ns)
 	const struct timespec pause = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 
 	nanosleep(&pause, NULL);
+}
+
+/* The same, however many signals are handled meanwhile. */
+static inline void clock_sleep_through(uint64_t ns)
+{
+	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+
+	while (nanosleep(&left, &left) != 0 && errno == EINTR)
+		;
 }
 
 /* How long the calling thread has run: a system call. */

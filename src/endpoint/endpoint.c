@@ -192,11 +192,13 @@ static void endpoint_trouble(const struct transport_owner *owner)
 
 /* A launcher that sees a process die ends the job, and says which one it was and how it died. Who hears of it sooner
  * has nothing to say but that a peer is gone, and ends the job by that. Once: a job that goes on is no launcher's to
- * end. Meanwhile nothing gets on here. */
+ * end. Meanwhile nothing gets on here, whatever signals the program handles. */
 static void endpoint_leave_to_launcher(struct transport_owner *owner)
 {
+	if (owner->options.launcher_grace == 0)
+		return;
 	owner->died = NULL;
-	clock_sleep(owner->options.launcher_grace);
+	clock_sleep_through(owner->options.launcher_grace);
 }
 
 static int endpoint_open(const struct thole_endpoint_attr *attr, const struct options *options,
@@ -220,7 +222,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->base.counters =
 		report_join(options->report, endpoint_of(endpoint)->own_counters, &endpoint_of(endpoint)->report);
 	endpoint->base.trouble = endpoint_of(endpoint)->report ? endpoint_trouble : NULL;
-	if (options->local_ranks && options->launcher_grace)
+	if (options->local_ranks)
 		endpoint->base.died = endpoint_leave_to_launcher;
 	endpoint->base.oversubscribed = options_oversubscribed(options);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
@@ -373,6 +375,7 @@ void thole_endpoint_close(struct thole_endpoint *endpoint)
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);
+	endpoint->base.died = NULL; /* nobody is told any more */
 	if (!endpoint->base.simulated) {
 		while (!endpoint_drain(endpoint))
 			;

@@ -4980,8 +4980,26 @@ FAULTS = [
     Fault(
         "processes wait for a launcher that there is not",
         "src/endpoint/endpoint.c",
-        "	if (options->local_ranks && options->launcher_grace)",
-        "	if (options->launcher_grace)",
+        "	if (options->local_ranks)\n",
+        "	if (endpoint)\n",
+    ),
+    Fault(
+        "a launcher that gets its time later has none",
+        "src/endpoint/endpoint.c",
+        "	if (owner->options.launcher_grace == 0)\n		return;\n",
+        "",
+    ),
+    Fault(
+        "a launcher has its time until the next signal",
+        "src/base/clock.h",
+        "while (nanosleep(&left, &left) != 0 && errno == EINTR)\n",
+        "while (nanosleep(&left, &left) == EINTR)\n",
+    ),
+    Fault(
+        "who closes waits for a launcher",
+        "src/endpoint/endpoint.c",
+        "	endpoint->base.died = NULL; /* nobody is told any more */\n",
+        "",
     ),
     Fault(
         "who sleeps while others have its core keeps its other endpoints from getting on",

@@ -129,6 +129,7 @@ static struct {
 	int sleeps;
 	int64_t seconds;
 	bool told; /* the loss, by then */
+	int signals; /* that end a sleep 2 s before it is over */
 	struct peer *peer;
 } launcher;
 
@@ -136,11 +137,16 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *left);
 
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
 {
-	(void)left;
 	launcher.sleeps++;
 	launcher.seconds = pause->tv_sec;
-	launcher.told = launcher.peer->base.gone;
-	return 0;
+	launcher.told = launcher.peer && launcher.peer->base.gone;
+	if (launcher.signals == 0)
+		return 0;
+	launcher.signals--;
+	if (left)
+		left->tv_sec = 2;
+	errno = EINTR;
+	return -1;
 }
 
 /* A launcher of ours hears of it first: once, and only where a process has died. */
@@ -176,6 +182,60 @@ static void launcher__may_end_the_job_first(void **state)
 		}
 		pair_close(&pair);
 	}
+}
+
+/* Signals that the program handles do not end its time. */
+static void launcher__has_its_time(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=1", "launcher_grace=7s", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	launcher.sleeps = 0;
+	launcher.signals = 1;
+	launcher.peer = endpoint_peer(pair.a, pair.a_to_b);
+	peer_lost(launcher.peer, THOLE_ERR_PEER);
+	assert_int_equal(launcher.sleeps, 2);
+	assert_int_equal(launcher.seconds, 2);
+	assert_false(launcher.told);
+	pair_close(&pair);
+}
+
+/* How long that is may be said later, */
+static void launcher__is_given_time_later(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=1", "launcher_grace=0", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	launcher.sleeps = 0;
+	launcher.peer = endpoint_peer(pair.a, pair.a_to_b);
+	peer_lost(endpoint_peer(pair.a, pair_peer(pair.a, pair.a)), THOLE_ERR_PEER);
+	assert_int_equal(launcher.sleeps, 0);
+	assert_int_equal(thole_option_set(pair.a, "launcher_grace", "7s"), 0);
+	peer_lost(launcher.peer, THOLE_ERR_PEER);
+	assert_int_equal(launcher.sleeps, 1);
+	assert_int_equal(launcher.seconds, 7);
+	pair_close(&pair);
+}
+
+/* and who closes has nobody to tell. */
+static void launcher__of_who_closes(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=1", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int i = 0; i < 1000; i++) /* more than a ring holds */
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	launcher.sleeps = 0;
+	launcher.peer = NULL;
+	endpoint_vanish(pair.b);
+	thole_endpoint_close(pair.a);
+	assert_int_equal(launcher.sleeps, 0);
 }
 
 static void launcher__of_who_has_ended_before(void **state)
@@ -1284,6 +1344,9 @@ int main(void)
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
 		cmocka_unit_test(launcher__may_end_the_job_first),
+		cmocka_unit_test(launcher__has_its_time),
+		cmocka_unit_test(launcher__is_given_time_later),
+		cmocka_unit_test(launcher__of_who_closes),
 		cmocka_unit_test(launcher__of_who_has_ended_before),
 		cmocka_unit_test(greeting__is_checked),
 		cmocka_unit_test(greeting__of_another_version),
