@@ -24,6 +24,7 @@
 #ifndef THOLE_ENDPOINT_CONTENTION_H
 #define THOLE_ENDPOINT_CONTENTION_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,6 +48,7 @@ struct contention_usage {
 	uint64_t taken;  /* lost its core so often though it had something to do, be it only yielding, */
 	uint64_t left;   /* and left it so often, to sleep; */
 	bool among_peers; /* and that all who want a core now may be it and its peers */
+	pthread_t thread;
 };
 
 struct contention {
@@ -81,11 +83,17 @@ static inline bool contention_lost(const struct contention *contention, uint64_t
 	       2 * (usage->run_ns - contention->usage.run_ns) < now_ns - contention->asked_ns;
 }
 
+/* Whether it is this one that the kernel was asked about last. What it says of two cannot be compared. */
+static inline bool contention_knows(const struct contention *contention, const struct contention_usage *usage)
+{
+	return contention->asked_ns > 0 && pthread_equal(contention->usage.thread, usage->thread);
+}
+
 /* The thread was away. `found`: how many of its polls have found something, modulo 2^32. */
 static inline void contention_judge(struct contention *contention, uint64_t now_ns,
 				    const struct contention_usage *usage, uint32_t found)
 {
-	bool lost = contention->asked_ns > 0 && contention_lost(contention, now_ns, usage);
+	bool lost = contention_knows(contention, usage) && contention_lost(contention, now_ns, usage);
 
 	contention->asked_ns = now_ns;
 	contention->usage = *usage;
@@ -159,7 +167,8 @@ static inline bool contention_slept(struct contention *contention, uint32_t foun
 /* The last of the sleeps is over, or too old. */
 static inline void contention_awake(struct contention *contention, const struct contention_usage *usage)
 {
-	contention->usage.left = usage->left;
+	if (contention_knows(contention, usage))
+		contention->usage.left = usage->left;
 }
 
 /* The caller gets an answer; if that is that there is nothing, contention_told follows. */

@@ -70,7 +70,8 @@ static bool thread_usage(struct contention_usage *usage)
 		return false;
 	*usage = (struct contention_usage){.run_ns = clock_thread_ns(),
 					   .taken = (uint64_t)rusage.ru_nivcsw,
-					   .left = (uint64_t)rusage.ru_nvcsw};
+					   .left = (uint64_t)rusage.ru_nvcsw,
+					   .thread = pthread_self()};
 	return true;
 }
 

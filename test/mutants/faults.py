@@ -1528,8 +1528,26 @@ FAULTS = [
     Fault(
         "a thread is judged by what it did before the endpoint looked",
         CONTENTION,
-        "contention->asked_ns > 0 && contention_lost",
-        "contention_lost",
+        "return contention->asked_ns > 0 && pthread_equal(",
+        "return pthread_equal(",
+    ),
+    Fault(
+        "a thread is judged by what another one did",
+        CONTENTION,
+        " && pthread_equal(contention->usage.thread, usage->thread);",
+        ";",
+    ),
+    Fault(
+        "who is asked about is not remembered",
+        WAIT,
+        ",\n\t\t\t\t\t   .thread = pthread_self()};",
+        "};",
+    ),
+    Fault(
+        "a sleep of another thread's counts for this one",
+        CONTENTION,
+        "\tif (contention_knows(contention, usage))\n\t\tcontention->usage.left",
+        "\tcontention->usage.left",
     ),
     Fault(
         "sleeps are bought though much comes",

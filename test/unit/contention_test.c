@@ -3,6 +3,7 @@
  * and a kernel of ours that others have its core. */
 #include "unit.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -190,6 +191,28 @@ static void loss__to_peers(void **state)
 		assert_false(contention_sleeps(&thread.contention));
 	}
 	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
+}
+
+/* What the kernel says of one thread says nothing of another that polls, too, nor does a sleep of one. */
+static void loss__of_another_thread(void **state)
+{
+	struct thread thread = begun();
+	struct contention_usage other;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		thread.usage.thread = (pthread_t)(i + 1);
+		thread_loses(&thread);
+		assert_false(contention_sleeps(&thread.contention));
+	}
+	assert_int_equal(thread.contention.losses, 0);
+	thread_loses_freely(&thread);
+	other = thread.usage;
+	other.thread = 7;
+	other.left += 1000;
+	contention_awake(&thread.contention, &other);
 	thread_loses(&thread);
 	assert_int_equal(sleeps(&thread), CONTENTION_SLEEPS_MIN);
 }
@@ -611,6 +634,42 @@ static void endpoint__is_not_used_in_a_child(void **state)
 	thole_endpoints_used = 0;
 }
 
+/* Until the kernel is asked about this thread. */
+static void *polls_here(void *arg)
+{
+	struct thole_endpoint *endpoint = arg;
+	unsigned count = 0;
+
+	do {
+		poll_sleeps(endpoint);
+		endpoint_of(endpoint)->calls++; /* it never waits for long */
+		assert_in_range(++count, 0, LONG);
+	} while (!pthread_equal(endpoint_of(endpoint)->contention.usage.thread, pthread_self()));
+	return NULL;
+}
+
+/* Threads that poll by turns lose nothing, as far as is known. */
+static void endpoint__is_polled_by_several(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+	pthread_t thread;
+	uint32_t losses;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	receive = waiting_begin(&pair);
+	while (endpoint_of(pair.a)->contention.losses == 0)
+		polls_here(pair.a);
+	losses = endpoint_of(pair.a)->contention.losses;
+	assert_int_equal(pthread_create(&thread, NULL, polls_here, pair.a), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(endpoint_of(pair.a)->contention.losses, losses);
+	waiting_end(&pair, receive);
+}
+
 static uint32_t awake(const struct thole_endpoint *endpoint, uint32_t most)
 {
 	return transports[TRANSPORT_SHM]->awake(&endpoint->base, most);
@@ -876,6 +935,7 @@ int main(void)
 		cmocka_unit_test(loss__worth_it),
 		cmocka_unit_test(loss__to_peers),
 		cmocka_unit_test(loss__to_peers_changes_nothing),
+		cmocka_unit_test(loss__of_another_thread),
 		cmocka_unit_test(wait__long),
 		cmocka_unit_test(wait__long_beside_strangers),
 		cmocka_unit_test(loss__is_forgotten),
@@ -886,6 +946,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
+		cmocka_unit_test(endpoint__is_polled_by_several),
 		cmocka_unit_test(endpoint__is_used_by_what_comes),
 		cmocka_unit_test(endpoint__is_used_no_more),
 		cmocka_unit_test(endpoint__is_not_used_in_a_child),
