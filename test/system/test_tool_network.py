@@ -577,6 +577,48 @@ def test_listener__one_client_ends_badly_and_others_do_not_notice(
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("size", ["8", "16m"])
+def test_perf_network__the_other_side_falls_silent(build: Path, size: str) -> None:
+    """In the middle of what goes by TCP, which no timer of Thole's looks at; long messages may not even be sent."""
+    program = str(build / "tools" / "perf" / "thole-perf")
+    with listening([program, "--listen", "--port", "0"]) as one:
+        words = ["--host", "localhost", "--port", str(one.port), "--tests", "bare", "--sizes", size]
+        client = subprocess.Popen(
+            [program, *words, "--iterations", "1000000", "--rounds", "100", "--patience-ms", "300"],
+            env=clean_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert one.process.stdout is not None
+            assert "session" in one.process.stdout.readline()
+            time.sleep(0.5)  # it is measured by now, probably
+            os.kill(one.child, signal.SIGSTOP)
+            _, errors = client.communicate(timeout=WAIT_S)
+        finally:
+            client.kill()
+    assert client.returncode != 0
+    assert "is silent" in errors
+
+
+def test_listener__hears_no_hello_that_takes_for_ever(build: Path) -> None:
+    program = str(build / "tools" / "perf" / "thole-perf")
+    with listening([program, "--listen", "--port", "0"]) as one, socket.create_connection(
+        ("localhost", one.port)
+    ) as slow:
+        slow.settimeout(0.5)
+        said = 0
+        with contextlib.suppress(ConnectionError):
+            while said < 2 * WAIT_S:
+                slow.sendall(b"t")
+                said += 1
+                with contextlib.suppress(TimeoutError, socket.timeout):
+                    if slow.recv(1) == b"":
+                        break
+    assert said < 2 * WAIT_S
+
+
 def test_listener__ends_with_the_tool_that_started_it(thole: Tool, listener: Listener) -> None:
     child = listener.child
     listener.process.kill()

@@ -35,6 +35,7 @@ enum {
 	BODY_MAX = 1024,        /* of a message; longer texts are cut off */
 	SESSIONS_MAX = 8,       /* clients that are served at once; more wait to be accepted */
 	HELLO_SECONDS = 10,     /* how long a client may take to say what it wants */
+	LOOKS_PER_CLOCK = 256,  /* of a wait for a byte that is measured */
 	REAP_MS = 1000,         /* how often a listener looks for sessions that have ended */
 };
 
@@ -74,6 +75,12 @@ static int send_all(int fd, const void *bytes, size_t length)
 	return 0;
 }
 
+/* Something has failed on the connection: errno says what. */
+static int network_lost(const struct perf_rank *rank)
+{
+	return network_trouble(errno == EAGAIN ? "%s is silent" : "%s has ended the connection", rank->other);
+}
+
 int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *bytes, size_t length)
 {
 	char message[1 + BODY_MAX];
@@ -86,7 +93,7 @@ int perf_tell(const struct perf_rank *rank, enum perf_word word, const void *byt
 	if (send_all(rank->out, message, 1 + length) == 0)
 		return 0;
 	if (word != PERF_WORD_ERROR)
-		network_trouble("%s has ended the connection", rank->other);
+		network_lost(rank);
 	return -1;
 }
 
@@ -150,20 +157,31 @@ bool perf_left(const struct perf_rank *rank)
 	return count == 0 || (count > 0 && word == PERF_WORD_ERROR);
 }
 
+/* As for other waits, but the clock is read now and then only: what is measured here is short. */
 static int ping_recv(const struct perf_rank *rank, size_t size)
 {
-	uint64_t spins = 0;
+	uint64_t spins = 0, silent = 0;
 
 	for (size_t got = 0; got < size;) {
 		ssize_t count = recv(rank->in, rank->in_buffer + got, size - got, MSG_DONTWAIT);
 
 		if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
 			return network_trouble("%s has ended the connection", rank->other);
-		got += count > 0 ? (size_t)count : 0;
+		if (count > 0) {
+			got += (size_t)count;
+			silent = 0;
+		}
 		if (rank->in_buffer[0] == PERF_WORD_ERROR)
 			return network_trouble("%s has given up", rank->other);
 		if (count < 0 && perf_relax(rank, &spins) < 0)
 			return -1;
+		if (count < 0 && spins % LOOKS_PER_CLOCK == 0) {
+			uint64_t now = perf_now_ns();
+
+			silent = silent ? silent : now;
+			if (now - silent > 2 * rank->plan->patience_ns)
+				return network_trouble("%s is silent", rank->other);
+		}
 	}
 	return 0;
 }
@@ -182,7 +200,7 @@ int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_
 		if (rank->rank == 1 && ping_recv(rank, size) < 0)
 			return -1;
 		if (send_all(rank->out, rank->out_buffer, size) < 0)
-			return network_trouble("%s has ended the connection", rank->other);
+			return network_lost(rank);
 		if (rank->rank == 0 && ping_recv(rank, size) < 0)
 			return -1;
 	}
@@ -190,11 +208,17 @@ int perf_tcp(struct perf_rank *rank, uint64_t size, uint64_t iterations, uint64_
 	return 0;
 }
 
-/* One line, without its end. Blocks as long as the socket's timeout. Returns 0, or -1. */
-static int line_read(int fd, char *line)
+/* One line, without its end, all of which has to come within so long. Returns 0, or -1. */
+static int line_read(int fd, char *line, uint64_t timeout_ns)
 {
+	uint64_t end = perf_now_ns() + timeout_ns;
+
 	for (size_t length = 0; length < LINE_MAX_BYTES; length++) {
-		if (recv(fd, line + length, 1, 0) != 1)
+		struct pollfd waiting = { .fd = fd, .events = POLLIN };
+		uint64_t now = perf_now_ns();
+
+		if (now >= end || poll(&waiting, 1, (int)((end - now) / 1000000) + 1) <= 0 ||
+		    recv(fd, line + length, 1, 0) != 1)
 			return -1;
 		if (line[length] == '\n') {
 			line[length] = '\0';
@@ -205,11 +229,13 @@ static int line_read(int fd, char *line)
 	return -1;
 }
 
+/* Of one call that sends or receives. */
 static void timeout_set(int fd, uint64_t ns)
 {
 	struct timeval time = { .tv_sec = (time_t)(ns / 1000000000u), .tv_usec = (suseconds_t)(ns / 1000 % 1000000) };
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
 
 static void delay_off(int fd)
@@ -304,7 +330,7 @@ static int session(struct perf_plan *plan, int fd, const char *from)
 
 	timeout_set(fd, (uint64_t)HELLO_SECONDS * 1000000000u);
 	delay_off(fd);
-	if (line_read(fd, line) < 0)
+	if (line_read(fd, line, (uint64_t)HELLO_SECONDS * 1000000000u) < 0)
 		return -1; /* a port scan, perhaps */
 	refused = plan_take(plan, line, &key);
 	gethostname(name, sizeof name - 1);
@@ -588,7 +614,7 @@ int perf_connect(struct perf_plan *plan)
 	if (fd < 0)
 		return EXIT_FAILURE;
 	timeout_set(fd, plan->connect_ns);
-	if (send_all(fd, line, plan_write(plan, key | 1, line)) < 0 || line_read(fd, line) < 0 ||
+	if (send_all(fd, line, plan_write(plan, key | 1, line)) < 0 || line_read(fd, line, plan->connect_ns) < 0 ||
 	    (strncmp(line, "ok ", 3) != 0 && strncmp(line, "no ", 3) != 0)) {
 		network_trouble("%s does not answer as `thole perf --listen` does, on port %u", plan->host, plan->port);
 		return EXIT_FAILURE;
