@@ -5302,6 +5302,18 @@ FAULTS = [
         "\tif (context_renew(&verbs->context) && 0)",
     ),
     Fault(
+        "an address that comes again is not taken again",
+        "src/transport/verbs/port.c",
+        "\tconst uint8_t *const wanted[GIDS_WANTED] = {asked, port->gid};",
+        "\tconst uint8_t *const wanted[GIDS_WANTED] = {port->gid, asked};",
+    ),
+    Fault(
+        "the address of now is as good as any other one",
+        "src/transport/verbs/port.c",
+        "\t\t\treturn GID_WANTED - i;",
+        "\t\t\treturn i ? 1 : GID_WANTED;",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

@@ -46,7 +46,9 @@ static struct {
 	unsigned destroyed;
 	int begin_mask;                /* what of a pair was set first */
 	int access;                    /* that memory was last registered with */
-	int gids;                      /* in the table; the last one is the address */
+	int gids;                      /* in the table; the last one is the address, */
+	bool off;                      /* which is not there, */
+	bool link;                     /* and the first one that of its link */
 	uint16_t lid;
 	uint8_t address;               /* its last byte */
 	struct ibv_qp_attr listening;  /* what a pair was told to */
@@ -151,9 +153,13 @@ static int fake_gid(struct ibv_context *context, uint32_t port, uint32_t index, 
 		    uint32_t flags, size_t size)
 {
 	(void)context, (void)port, (void)flags, (void)size;
-	if ((int)index != fake.gids - 1)
-		return ENODATA;
 	*entry = (struct ibv_gid_entry){.gid_index = index, .gid_type = IBV_GID_TYPE_ROCE_V2};
+	if (fake.link && index == 0) {
+		memcpy(entry->gid.raw, (uint8_t[]){0xfe, 0x80, [15] = 1}, 16);
+		return 0;
+	}
+	if (fake.off || (int)index != fake.gids - 1)
+		return ENODATA;
 	memcpy(entry->gid.raw, (uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, fake.address}, 16);
 	return 0;
 }
@@ -739,6 +745,33 @@ static void test_address_changes(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* An address that goes and comes again is taken again: the link's, which there was meanwhile, reaches no peer that has
+ * only this one. */
+static void test_address_again(void **state)
+{
+	struct nic_name name;
+
+	(void)state;
+	fake.link = fake.off = true;
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	queue_end(queue_new(1, &name));
+	assert_int_equal(name.bytes[16], 0xfe);
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	fake.off = false;
+	fake.address = 9; /* which nobody has asked for */
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	fake.address = 1;
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	queue_end(queue_new(1, &name));
+	assert_int_equal(name.bytes[28], 10);
+	event(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
 /* ---- iWARP ------------------------------------------------------------------------------------------------- */
 
 static uint8_t request[33]; /* of the peer's */
@@ -902,7 +935,7 @@ int main(void)
 		CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_address_changes), CASE(test_pair_fails),
+		CASE(test_address_changes), CASE(test_address_again), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),
 		CASE(test_never_empty),

@@ -145,6 +145,7 @@ int context_open(struct context *context, const struct port *port)
 	int error = 0;
 
 	*context = (struct context){.verbs = ibverbs_load(), .port = *port, .fd = -1};
+	memcpy(context->asked, port->gid, sizeof(context->asked));
 	if (!context->verbs)
 		return THOLE_ERR_UNSUPPORTED;
 	if (port->kind == PORT_IWARP)
@@ -177,7 +178,7 @@ void context_close(struct context *context)
 
 bool context_renew(struct context *context)
 {
-	if (!port_renew(context->verbs, context->device, &context->port))
+	if (!port_renew(context->verbs, context->device, context->asked, &context->port))
 		return false;
 	if (context->iwarp)
 		(void)iwarp_move(context->iwarp, context->port.gid); /* else there are no new queues */

@@ -20,6 +20,7 @@ enum { CONTEXT_FDS = 5 };
 struct context {
 	const struct ibverbs *verbs;
 	struct port port;           /* as it is now: context_renew */
+	uint8_t asked[16];          /* the GID that it was opened by, which is taken again when it comes again */
 	struct ibv_context *device;
 	struct ibv_pd *domain;
 	struct ibv_comp_channel *channel;

@@ -26,7 +26,8 @@ enum {
 	WORKS_MAX = 128,    /* posted to a queue */
 	RECEIVES_MAX = 2048, /* of all queues together */
 	SEGMENTS_MAX = 8,
-	GID_WANTED = 9,     /* the best rank */
+	GID_WANTED = 9,     /* the best rank, of the first of those that are wanted */
+	GIDS_WANTED = 2,
 	READS_MAX = 16,     /* of a queue at a time: what cards have */
 	VENDOR_SIW = 0x626d74, /* of the kernel's iWARP, which says so */
 };
@@ -130,22 +131,24 @@ static uint32_t interface_of_gid(const struct ifaddrs *all, const uint8_t gid[16
 	return 0;
 }
 
-/* How good an address a GID is: the one that is wanted, of an IPv4 address that is routed, of an IPv6 one, of a link,
- * of the older kind. */
-static int gid_rank(const struct ibv_gid_entry *entry, const uint8_t *wanted)
+/* How good an address a GID is: one that is wanted (NULL: none), of an IPv4 address that is routed, of an IPv6 one, of
+ * a link, of the older kind. */
+static int gid_rank(const struct ibv_gid_entry *entry, const uint8_t *const wanted[GIDS_WANTED])
 {
 	static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff}, link[2] = {0xfe, 0x80};
 	bool newer = entry->gid_type != IBV_GID_TYPE_ROCE_V1;
 
-	if (newer && wanted && memcmp(entry->gid.raw, wanted, sizeof(entry->gid.raw)) == 0)
-		return GID_WANTED;
+	for (int i = 0; newer && i < GIDS_WANTED; i++)
+		if (wanted[i] && memcmp(entry->gid.raw, wanted[i], sizeof(entry->gid.raw)) == 0)
+			return GID_WANTED - i;
 	if (memcmp(entry->gid.raw, ipv4, sizeof(ipv4)) == 0)
 		return newer ? 6 : 3;
 	return (newer ? 4 : 1) + (memcmp(entry->gid.raw, link, sizeof(link)) != 0);
 }
 
 /* The best IP address of an iWARP adapter's network interface. */
-static void port_address_ip(const struct ibv_gid_entry *entry, const uint8_t *wanted, struct port *port)
+static void port_address_ip(const struct ibv_gid_entry *entry, const uint8_t *const wanted[GIDS_WANTED],
+			    struct port *port)
 {
 	struct ifaddrs *all = NULL;
 	char name[IF_NAMESIZE];
@@ -170,7 +173,7 @@ static void port_address_ip(const struct ibv_gid_entry *entry, const uint8_t *wa
 
 /* The best address that it has; of InfiniBand the first one, by which others are not found but told apart. */
 static void port_address(const struct ibverbs *verbs, struct ibv_context *context, const struct ibv_port_attr *attr,
-			 const uint8_t *wanted, struct port *port)
+			 const uint8_t *const wanted[GIDS_WANTED], struct port *port)
 {
 	int best = 0;
 
@@ -197,14 +200,15 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 	}
 }
 
-bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, struct port *port)
+bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const uint8_t asked[16], struct port *port)
 {
+	const uint8_t *const wanted[GIDS_WANTED] = {asked, port->gid};
 	struct port now = {.number = port->number};
 	struct ibv_port_attr attr;
 
 	if (ibverbs_port(verbs, context, port->number, &attr) != 0)
 		return false;
-	port_address(verbs, context, &attr, port->gid, &now);
+	port_address(verbs, context, &attr, wanted, &now);
 	if (now.kind == PORT_NONE)
 		return false;
 	if (attr.lid == port->lid && now.kind == port->kind && now.gid_index == port->gid_index &&
@@ -220,8 +224,9 @@ bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, struct
 
 /* False: it is none of an adapter's. */
 static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, const char *name, uint8_t number,
-		      const uint8_t *wanted, struct port *port)
+		      const uint8_t *asked, struct port *port)
 {
+	const uint8_t *const wanted[GIDS_WANTED] = {asked};
 	struct ibv_device_attr device;
 	struct ibv_odp_caps paging;
 	struct ibv_port_attr attr;

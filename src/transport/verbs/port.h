@@ -53,9 +53,9 @@ static inline void port_page(struct port *port, bool use)
 }
 struct ibverbs;
 struct ibv_context;
-/* Its LID, its GID or where that stands may have changed; returns whether any of these has. A port without any GID
- * keeps the one that it had. */
-bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, struct port *port);
+/* Its LID, its GID or where that stands may have changed; returns whether any of these has. It is the one that it was
+ * opened by (`asked`) where that is there, else the one that it had; without any GID it keeps that. */
+bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const uint8_t asked[16], struct port *port);
 /* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
 int port_open(const struct port *port, struct nic **nic_p);
 
