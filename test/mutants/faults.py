@@ -5314,6 +5314,18 @@ FAULTS = [
         "\t\t\treturn i ? 1 : GID_WANTED;",
     ),
     Fault(
+        "the descriptors of a device that is gone keep everybody awake",
+        "src/transport/verbs/nic_verbs.c",
+        "\tcontext_unwatch(&verbs->context);\n",
+        "",
+    ),
+    Fault(
+        "a device that is gone is armed",
+        "src/transport/verbs/nic_verbs.c",
+        "\tif (!verbs->gone && !completions_arm(verbs))",
+        "\tif (!completions_arm(verbs))",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

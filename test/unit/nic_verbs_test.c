@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ static struct {
 	unsigned sent_count;
 	int send_error;
 	int modify_error[IBV_QPS_ERR + 1]; /* returned, by the state that is asked for, and not left in errno */
-	int poll_error, destroy_error;
+	int poll_error, arm_error, destroy_error;
 	unsigned destroyed;
 	int begin_mask;                /* what of a pair was set first */
 	int access;                    /* that memory was last registered with */
@@ -92,7 +93,7 @@ static int fake_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
 static int fake_arm(struct ibv_cq *cq, int solicited)
 {
 	(void)cq, (void)solicited;
-	return 0;
+	return fake.arm_error;
 }
 
 static int fake_receive(struct ibv_srq *srq, struct ibv_recv_wr *work, struct ibv_recv_wr **bad)
@@ -601,6 +602,28 @@ static void test_events(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+static bool is_readable(void)
+{
+	struct pollfd waiting = {.fd = nic->fd, .events = POLLIN};
+
+	return poll(&waiting, 1, 0) != 0;
+}
+
+/* The kernel says for ever that there is something with a device that is gone, which cannot be armed any more: nobody
+ * is kept awake by that. */
+static void test_gone_sleeps(void **state)
+{
+	(void)state;
+	event(IBV_EVENT_DEVICE_FATAL, 0);
+	assert_int_equal(eventfd_write(fake.context.async_fd, 1), 0);
+	assert_true(is_readable());
+	assert_int_equal(next_event(), NIC_EVENT_GONE);
+	assert_int_equal(eventfd_write(fake.channel.fd, 1), 0);
+	fake.arm_error = EIO;
+	assert_false(is_readable());
+	assert_false(nic->calls->arm(nic));
+}
+
 /* By a completion queue or a shared receive queue that has failed nothing comes any more, whatever queues are made. */
 static void test_queue_fails(void **state)
 {
@@ -933,7 +956,7 @@ int main(void)
 		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_overtaken),
 		CASE(test_number_again),
 		CASE(test_connect_refused), CASE(test_inline),
-		CASE(test_events), CASE(test_queue_fails), CASE(test_poll_fails),
+		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
 		CASE(test_address_changes), CASE(test_address_again), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+enum { CONTEXT_TELL = 3 }; /* of a context's descriptors, behind fd: that fd tells of */
+
 /* ---- Memory --------------------------------------------------------------------------------------------- */
 
 static int memory_error(const struct context *context, size_t length)
@@ -93,12 +95,13 @@ static struct ibv_context *device_of_name(const struct ibverbs *verbs, const cha
 /* What tells of completions and events, as one descriptor. */
 static int context_watch(struct context *context)
 {
-	int fds[] = {context->channel->fd, context->device->async_fd, context->iwarp ? iwarp_fd(context->iwarp) : -1};
+	int fds[CONTEXT_TELL] = {context->channel->fd, context->device->async_fd,
+				 context->iwarp ? iwarp_fd(context->iwarp) : -1};
 
 	context->fd = epoll_create1(EPOLL_CLOEXEC);
 	if (context->fd < 0)
 		return -1;
-	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+	for (int i = 0; i < CONTEXT_TELL; i++) {
 		struct epoll_event event = {.events = EPOLLIN};
 
 		context->fds[1 + i] = fds[i];
@@ -109,9 +112,16 @@ static int context_watch(struct context *context)
 			return -1;
 	}
 	context->fds[0] = context->fd;
-	context->fds[4] = context->device->cmd_fd;
+	context->fds[1 + CONTEXT_TELL] = context->device->cmd_fd;
 	forked_add(&context->forked, context->fds, CONTEXT_FDS);
 	return 0;
+}
+
+void context_unwatch(struct context *context)
+{
+	for (int i = 1; i <= CONTEXT_TELL; i++)
+		if (context->fds[i] >= 0)
+			(void)epoll_ctl(context->fd, EPOLL_CTL_DEL, context->fds[i], NULL);
 }
 
 static int context_queues(struct context *context)

@@ -39,6 +39,8 @@ int context_open(struct context *context, const struct port *port);
 void context_close(struct context *context);
 /* Why it cannot be used, as errno says. */
 int context_refused(const struct context *context);
+/* The device is gone, and what tells of it tells of nothing any more but that, for ever: fd is not readable again. */
+void context_unwatch(struct context *context);
 /* Whether the port has another address than it had, by which peers are to know it from now on. */
 bool context_renew(struct context *context);
 

@@ -186,8 +186,8 @@ struct nic_calls {
 	/* At most max completions, in order for each queue. Returns how many. */
 	unsigned (*poll)(struct nic *nic, struct nic_completion *completions, unsigned max);
 
-	/* Before sleeping: nic->fd becomes readable at the next completion or event. Returns whether there is one
-	 * already. */
+	/* Before sleeping: nic->fd becomes readable at the next completion or event, but not after NIC_EVENT_GONE.
+	 * Returns whether there is one already. */
 	bool (*arm)(struct nic *nic);
 	/* What has happened to the port or the device, one after the other. */
 	enum nic_event (*event)(struct nic *nic);

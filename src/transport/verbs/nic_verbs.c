@@ -124,6 +124,7 @@ static void nic_verbs_lose(struct nic_verbs *verbs)
 	if (verbs->gone)
 		return;
 	verbs->gone = true;
+	context_unwatch(&verbs->context);
 	event_push(verbs, NIC_EVENT_GONE);
 }
 
@@ -688,9 +689,9 @@ static unsigned nic_verbs_poll(struct nic *nic, struct nic_completion *completio
 	return n + nic_verbs_poll_rest(verbs, completions + n, max - n);
 }
 
-static bool nic_verbs_arm(struct nic *nic)
+/* Have the next completion told of. False: it cannot be. */
+static bool completions_arm(struct nic_verbs *verbs)
 {
-	struct nic_verbs *verbs = nic_verbs_of(nic);
 	struct ibv_cq *queue;
 	void *context;
 	unsigned told = 0;
@@ -699,7 +700,14 @@ static bool nic_verbs_arm(struct nic *nic)
 		told++;
 	if (told)
 		verbs->context.verbs->ack_cq_events(verbs->context.completions, told);
-	if (verbs->context.completions->context->ops.req_notify_cq(verbs->context.completions, 0) != 0)
+	return verbs->context.completions->context->ops.req_notify_cq(verbs->context.completions, 0) == 0;
+}
+
+static bool nic_verbs_arm(struct nic *nic)
+{
+	struct nic_verbs *verbs = nic_verbs_of(nic);
+
+	if (!verbs->gone && !completions_arm(verbs))
 		return true;
 	if (verbs->ready_first == verbs->ready_end) {
 		ready_begin(verbs);
