@@ -5326,6 +5326,12 @@ FAULTS = [
         "\tif (!completions_arm(verbs))",
     ),
     Fault(
+        "what a queue that never opened has to send again keeps its pair busy",
+        "src/transport/verbs/pair.c",
+        "pair->connected = pair->heard = pair->again = false;",
+        "pair->connected = pair->heard = false;",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

@@ -1033,6 +1033,44 @@ static void test_given_up(void **state)
 	end();
 }
 
+/* Whose queue was connected to a peer's that then says nothing, and is given up, has nothing to do in each turn. */
+static void test_never_opened(void **state)
+{
+	struct pair *pair = NULL;
+	uint32_t caller = 2;
+
+	(void)state;
+	beside = true;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	beside = false;
+	(void)handle_of(1, 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, THOLE_INJECT,
+				    NULL, NULL), 0);
+	for (int i = 0; i < 10000 && caller == 2; i++) {
+		wake();
+		world_run(&bench.world, bench.world.now_ns + MICROSECOND / 4);
+		for (uint32_t j = 0; j < 2; j++) {
+			pair = pair_between(j, 1 - j);
+			if (pair && pair->state == PAIR_ASKING && pair->connected)
+				caller = j;
+		}
+	}
+	assert_in_range(caller, 0, 1);
+	pair = pair_between(caller, 1 - caller);
+	process_compute(bench.process[1 - caller], 1000 * MILLISECOND);
+	pair_give_up(pair);
+	for (int i = 0; i < 1000 && pair->queue; i++) {
+		process_wake(bench.process[caller], bench.world.now_ns);
+		world_run(&bench.world, bench.world.now_ns + MICROSECOND);
+	}
+	assert_int_equal(pair->state, PAIR_IDLE);
+	process_wake(bench.process[caller], bench.world.now_ns);
+	world_run(&bench.world, bench.world.now_ns + MICROSECOND);
+	assert_false(pair_is_busy(pair));
+	assert_true(card_delivers(pair->card));
+	end();
+}
+
 /* Each way ends well though one work in ten breaks its queue, with immediate data and without. */
 static void test_queues_break(void **state)
 {
@@ -1979,6 +2017,7 @@ int main(void)
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_end_seen),
 		cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_never_opened),
 		cmocka_unit_test(test_queues_break),
 		cmocka_unit_test(test_short_records),
 		cmocka_unit_test(test_lost),

@@ -325,7 +325,7 @@ void pair_stopped(struct pair *pair)
 	pair->queue = NULL;
 	card_count_queues(pair->card, pair->card->queue_count - 1);
 	pair->works = pair->silent = 0;
-	pair->connected = pair->heard = false;
+	pair->connected = pair->heard = pair->again = false; /* the next one has to again when it is connected */
 	pair->state = PAIR_IDLE;
 	pair->owed_ns = UINT64_MAX;
 	pair_count(pair);

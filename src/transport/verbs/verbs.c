@@ -163,7 +163,6 @@ static void over_stopped(struct pair *pair)
 	while ((job = bulk_verbs_take(pair)))
 		network_fetch(job);
 	bulk_verbs_lost(pair);
-	pair->again = false;
 	pair->over_at = 0;
 	card_attend(pair);
 }
