@@ -5332,6 +5332,30 @@ FAULTS = [
         "pair->connected = pair->heard = false;",
     ),
     Fault(
+        "a port of ours that needs a global header gets none",
+        "src/transport/verbs/qp.c",
+        "port->kind != PORT_INFINIBAND || port->global ||",
+        "port->kind != PORT_INFINIBAND ||",
+    ),
+    Fault(
+        "a peer's port that needs a global header gets none",
+        "src/transport/verbs/qp.c",
+        "\tbytes[NAME_AT_FLAGS] = port->global ? NAME_GLOBAL : 0;\n",
+        "",
+    ),
+    Fault(
+        "all packets have a global header",
+        "src/transport/verbs/qp.c",
+        "port->kind != PORT_INFINIBAND || port->global ||",
+        "port->kind != PORT_NONE || port->global ||",
+    ),
+    Fault(
+        "a port that needs a global header no more is as before",
+        "src/transport/verbs/port.c",
+        "\t    now.global == port->global &&\n",
+        "",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ static struct {
 	int gids;                      /* in the table; the last one is the address, */
 	bool off;                      /* which is not there, */
 	bool link;                     /* and the first one that of its link */
+	bool infiniband;               /* it has but one, InfiniBand's */
+	uint8_t flags;                 /* of the port */
 	uint16_t lid;
 	uint8_t address;               /* its last byte */
 	struct ibv_qp_attr listening;  /* what a pair was told to */
@@ -138,6 +141,15 @@ static int fake_close(struct ibv_context *context)
 	return 0;
 }
 
+static int fake_query(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	(void)context;
+	*attr = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp = 4, .max_qp_wr = WORKS, .max_cqe = 1000,
+					 .max_srq_wr = RECEIVES, .max_sge = 8, .max_qp_rd_atom = 4,
+					 .max_qp_init_rd_atom = 4};
+	return 0;
+}
+
 static int fake_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	struct ibv_port_attr *whole = (void *)attr;
@@ -147,6 +159,8 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct _co
 	whole->state = IBV_PORT_ACTIVE;
 	whole->lid = fake.lid;
 	whole->gid_tbl_len = fake.gids;
+	whole->flags = fake.flags;
+	whole->active_mtu = whole->max_mtu = IBV_MTU_1024;
 	return 0;
 }
 
@@ -155,6 +169,11 @@ static int fake_gid(struct ibv_context *context, uint32_t port, uint32_t index, 
 {
 	(void)context, (void)port, (void)flags, (void)size;
 	*entry = (struct ibv_gid_entry){.gid_index = index, .gid_type = IBV_GID_TYPE_ROCE_V2};
+	if (fake.infiniband) {
+		entry->gid_type = IBV_GID_TYPE_IB;
+		memcpy(entry->gid.raw, (uint8_t[]){0xfe, 0x80, [15] = 7}, 16);
+		return 0;
+	}
 	if (fake.link && index == 0) {
 		memcpy(entry->gid.raw, (uint8_t[]){0xfe, 0x80, [15] = 1}, 16);
 		return 0;
@@ -281,7 +300,8 @@ void *__wrap_dlsym(void *handle, const char *name)
 #define FAKE(name, function) {"ibv_" #name, (void (*)(void))(function)}
 		FAKE(get_device_list, fake_devices), FAKE(free_device_list, fake_devices_free),
 		FAKE(get_device_name, fake_name), FAKE(open_device, fake_open), FAKE(close_device, fake_close),
-		FAKE(query_port, fake_query_port), FAKE(alloc_pd, fake_domain), FAKE(reg_mr, fake_register),
+		FAKE(query_device, fake_query), FAKE(query_port, fake_query_port),
+		FAKE(alloc_pd, fake_domain), FAKE(reg_mr, fake_register),
 		FAKE(create_comp_channel, fake_channel), FAKE(destroy_comp_channel, fake_channel_end),
 		FAKE(create_cq, fake_completions), FAKE(get_cq_event, fake_cq_event),
 		FAKE(create_srq, fake_receives), FAKE(create_qp, fake_pair), FAKE(modify_qp, fake_modify),
@@ -795,6 +815,47 @@ static void test_address_again(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* Opened as it is found. */
+static void begin_found(uint8_t flags)
+{
+	struct port *list;
+	unsigned count;
+
+	end(NULL);
+	fake.infiniband = true;
+	fake.flags = flags;
+	fake.lid = 5;
+	assert_int_equal(port_list(NULL, &list, &count), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(list->kind, PORT_INFINIBAND);
+	assert_int_equal(port_open(list, &nic), 0);
+	free(list);
+}
+
+/* InfiniBand's packets have a global header where a port at either end asks for it: guests that share one. */
+static void test_global(void **state)
+{
+	struct nic_name names[2]; /* by whether theirs does */
+	struct nic_queue *queue;
+
+	(void)state;
+	for (int ours = 0; ours < 2; ours++) {
+		begin_found(ours ? IBV_QPF_GRH_REQUIRED : 0);
+		queue_end(queue_new(1, &names[ours]));
+	}
+	for (int i = 0; i < 4; i++) {
+		begin_found(i & 1 ? IBV_QPF_GRH_REQUIRED : 0);
+		queue = queue_new(1, &(struct nic_name){0});
+		assert_int_equal(nic->calls->queue_connect(queue, &names[i >> 1]), 0);
+		assert_int_equal(fake.listening.ah_attr.is_global, i > 0);
+		queue_end(queue);
+	}
+	fake.flags = 0; /* a subnet manager may change its mind */
+	event(IBV_EVENT_CLIENT_REREGISTER, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+}
+
 /* ---- iWARP ------------------------------------------------------------------------------------------------- */
 
 static uint8_t request[33]; /* of the peer's */
@@ -958,7 +1019,7 @@ int main(void)
 		CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_address_changes), CASE(test_address_again), CASE(test_pair_fails),
+		CASE(test_global), CASE(test_address_changes), CASE(test_address_again), CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),
 		CASE(test_never_empty),

@@ -211,11 +211,14 @@ bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const 
 	port_address(verbs, context, &attr, wanted, &now);
 	if (now.kind == PORT_NONE)
 		return false;
+	now.global = attr.flags & IBV_QPF_GRH_REQUIRED;
 	if (attr.lid == port->lid && now.kind == port->kind && now.gid_index == port->gid_index &&
+	    now.global == port->global &&
 	    memcmp(now.gid, port->gid, sizeof(now.gid)) == 0)
 		return false;
 	port->lid = attr.lid;
 	port->kind = now.kind;
+	port->global = now.global;
 	port->gid_index = now.gid_index;
 	port->interface = now.interface;
 	memcpy(port->gid, now.gid, sizeof(port->gid));
@@ -234,7 +237,8 @@ static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, 
 	if (ibverbs_device(verbs, context, &device, &paging) != 0 || number > device.phys_port_cnt ||
 	    ibverbs_port(verbs, context, number, &attr) != 0)
 		return false;
-	*port = (struct port){.number = number, .active = attr.state == IBV_PORT_ACTIVE, .lid = attr.lid};
+	*port = (struct port){.number = number, .active = attr.state == IBV_PORT_ACTIVE, .lid = attr.lid,
+			      .global = attr.flags & IBV_QPF_GRH_REQUIRED};
 	snprintf(port->device, sizeof(port->device), "%s", name);
 	/* an adapter of no vendor is one that the kernel plays */
 	port->software = device.vendor_id == 0 || device.vendor_id == 0xffffff || device.vendor_id == VENDOR_SIW;

@@ -24,11 +24,14 @@ enum name_layout {
 	NAME_AT_MTU = 2,
 	NAME_AT_READS = 3,
 	NAME_AT_LID = 4,
+	NAME_AT_FLAGS = 6,      /* enum name_flags */
 	NAME_AT_PAIR = 8,
 	NAME_AT_SEQUENCE = 12,
 	NAME_AT_GID = 16,
 	NAME_BYTES = 32,
 };
+
+enum name_flags { NAME_GLOBAL = 1 }; /* struct port's */
 
 _Static_assert((int)NAME_BYTES <= (int)NIC_NAME_MAX, "a name fits");
 
@@ -44,6 +47,7 @@ void qp_name(const struct context *context, const struct ibv_qp *qp, uint32_t se
 	bytes[NAME_AT_MTU] = port->mtu_code;
 	bytes[NAME_AT_READS] = port->reads;
 	store_be16(bytes + NAME_AT_LID, port->lid);
+	bytes[NAME_AT_FLAGS] = port->global ? NAME_GLOBAL : 0;
 	store_be32(bytes + NAME_AT_PAIR, qp->qp_num);
 	store_be32(bytes + NAME_AT_SEQUENCE, sequence);
 	memcpy(bytes + NAME_AT_GID, port->gid, sizeof(port->gid));
@@ -124,7 +128,8 @@ static int qp_listen(const struct context *context, struct ibv_qp *qp, const str
 		.min_rnr_timer = ROOM_TIME,
 		.ah_attr = {.port_num = port->number,
 			    .dlid = load_be16(peer->bytes + NAME_AT_LID),
-			    .is_global = port->kind != PORT_INFINIBAND,
+			    .is_global = port->kind != PORT_INFINIBAND || port->global ||
+					 peer->bytes[NAME_AT_FLAGS] & NAME_GLOBAL,
 			    .grh = {.sgid_index = (uint8_t)port->gid_index, .hop_limit = HOPS}},
 	};
 
