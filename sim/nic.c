@@ -567,7 +567,7 @@ static void queue_run(struct world *world, struct event *event)
 		return;
 	}
 	if (!work_may(target, work)) {
-		queue_break(queue, THOLE_ERR_ACCESS);
+		queue_break(queue, queue->nic->nic.limits.can & NIC_LATE ? THOLE_ERR_CANCELED : THOLE_ERR_ACCESS);
 		return;
 	}
 	if (work->moved == 0 && !work->turned && work_faults(queue, target, work)) {

@@ -5356,6 +5356,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a read that an iWARP adapter refuses is tried again",
+        "src/transport/verbs/bulk.c",
+        "status == THOLE_ERR_ACCESS || (status && card->nic->limits.can & NIC_LATE))",
+        "status == THOLE_ERR_ACCESS)",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

@@ -1579,6 +1579,33 @@ static void message_arrives(void)
 	assert_memory_equal(bench.from, bench.to, BYTES);
 }
 
+/* A window that the peer's adapter does not let be read, as that is not lent any more, is had another way: also where
+ * nothing says that the read was refused. */
+static void test_read_refused(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct list_node *node;
+		uint64_t made;
+
+		begin(i ? "iwarp" : "ib-ddr", 2, CHOOSE_READ, QUEUES);
+		message(1, 0, 0, 100);
+		begin_message(1, 0, BYTES, MILLISECOND);
+		node = list_first(&pair_between(0, 1)->offers);
+		assert_non_null(node);
+		container_of(node, struct verbs_offer, node)->there.key += 1000;
+		made = counter(0, COUNTER_QUEUES_MADE);
+		assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + SECOND);
+		assert_int_equal(counter(0, COUNTER_QUEUES_MADE), made + 1);
+		assert_int_equal(counter(0, COUNTER_BULK_PIPELINE), 1);
+		assert_memory_equal(bench.from, bench.to, BYTES);
+		end();
+	}
+}
+
 static void hostile_says(const struct record *record)
 {
 	assert_true(records_say(pair_between(0, 1), record));
@@ -2033,6 +2060,7 @@ int main(void)
 		cmocka_unit_test(test_like_flags),
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_read_refused),
 		cmocka_unit_test(test_no_bays),
 		cmocka_unit_test(test_pulled_beyond),
 		cmocka_unit_test(test_pulled_plain),

@@ -463,8 +463,8 @@ void bulk_verbs_read_ended(struct card *card, uint32_t index, int status)
 	if (!status)
 		fetch->at += fetch->reads;
 	fetch->reads = 0;
-	if (status == THOLE_ERR_ACCESS)
-		fetch->there.address = 0; /* it is not lent any more */
+	if (status == THOLE_ERR_ACCESS || (status && card->nic->limits.can & NIC_LATE))
+		fetch->there.address = 0; /* it is not lent any more, or nobody says whether it is */
 	if (!status && fetch->at == fetch->length)
 		bulk_verbs_end(fetch, 0);
 	else if (!status)

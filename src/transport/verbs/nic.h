@@ -26,9 +26,10 @@
  *
  * A queue that breaks reports one work with a status, and all later ones with THOLE_ERR_CANCELED; or NIC_BROKEN, where
  * no work of its own says so, to who asks for events, too. It stays until its owner stops it. By an adapter with
- * NIC_LATE a work that the peer's adapter refuses may have ended well before. queue_stop ends all works of a queue:
- * those that have not ended are reported with THOLE_ERR_CANCELED. NIC_STOPPED is the last completion of a queue; after
- * it nothing of the peer touches memory through it. queue_free is for queues that have reported it.
+ * NIC_LATE a work that the peer's adapter refuses may have ended well before, or be reported with THOLE_ERR_CANCELED as
+ * those behind it. queue_stop ends all works of a queue: those that have not ended are reported with
+ * THOLE_ERR_CANCELED. NIC_STOPPED is the last completion of a queue; after it nothing of the peer touches memory
+ * through it. queue_free is for queues that have reported it.
  *
  * Errors are THOLE_ERR_*, with a sentence (error_set) where it says so.
  */
