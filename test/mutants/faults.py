@@ -5362,6 +5362,12 @@ FAULTS = [
         "status == THOLE_ERR_ACCESS)",
     ),
     Fault(
+        "what a peer that goes over has lent is read",
+        "src/transport/verbs/verbs.c",
+        "\t\tbulk_verbs_offers_end(pair);\n",
+        "",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

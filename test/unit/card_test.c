@@ -1992,6 +1992,37 @@ static void test_over_beside(void **state)
 	end();
 }
 
+/* What a peer has lent ends as it goes over, also for who has no queue that it needs: his next one reads none of it. */
+static void test_over_lent(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	begin_beside_by(CHOOSE_READ);
+	card_of(&bench.process[0]->endpoint->base)->cache.idle_max = 0; /* nothing is registered that is not lent */
+	begin_message(0, 1, BYTES, MILLISECOND);
+	assert_int_equal(pair_between(1, 0)->way, WAY_NETWORK);
+	assert_false(list_empty(&pair_between(1, 0)->offers));
+	sim_nic_port(bench.process[0]->nic, false);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	sim_nic_port(bench.process[0]->nic, true);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	for (int i = 0; i < 3; i++)
+		message_within(1, 0, 100, 100 * MILLISECOND);
+	assert_int_equal(pair_between(1, 0)->way, WAY_QUEUE);
+	before = bench.ended;
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	assert_int_equal(bench.ended, before + 2);
+	assert_memory_equal(bench.from, bench.to, BYTES);
+	assert_int_equal(counter(1, COUNTER_QUEUES_BROKEN), 0);
+	end();
+}
+
 static int connect_refused(struct nic_queue *queue, const struct nic_name *peer)
 {
 	(void)queue, (void)peer;
@@ -2073,6 +2104,7 @@ int main(void)
 		cmocka_unit_test(test_repeated_longer),
 		cmocka_unit_test(test_word_by_queue),
 		cmocka_unit_test(test_over_beside),
+		cmocka_unit_test(test_over_lent),
 		cmocka_unit_test(test_unreachable),
 	};
 

@@ -238,6 +238,16 @@ void bulk_verbs_offer_end(struct pair *pair, uint64_t window)
 	pool_put(&pair->card->offers, container_of(node, struct verbs_offer, node));
 }
 
+void bulk_verbs_offers_end(struct pair *pair)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&pair->offers))) {
+		list_remove(node);
+		pool_put(&pair->card->offers, container_of(node, struct verbs_offer, node));
+	}
+}
+
 void bulk_verbs_window_end(struct pair *pair, uint64_t window)
 {
 	struct list_node *node;
@@ -683,10 +693,7 @@ void bulk_verbs_lost(struct pair *pair)
 	pipeline_early_drop(card, pair, 0, true);
 	while ((node = list_first(&pair->serves)))
 		serve_drop(pair, node);
-	while ((node = list_first(&pair->offers))) {
-		list_remove(node);
-		pool_put(&card->offers, container_of(node, struct verbs_offer, node));
-	}
+	bulk_verbs_offers_end(pair);
 	while ((node = list_first(&pair->lends)))
 		lend_end(pair, container_of(node, struct verbs_lend, node));
 	if (!pair->queue)

@@ -589,6 +589,8 @@ void bulk_verbs_offered(struct pair *pair, uint64_t window, const struct lent_th
 void bulk_verbs_window_end(struct pair *pair, uint64_t window);
 /* and we that of the peer's. */
 void bulk_verbs_offer_end(struct pair *pair, uint64_t window);
+/* The peer lends nothing any more. */
+void bulk_verbs_offers_end(struct pair *pair);
 void bulk_verbs_record(struct pair *pair, const struct record *record);
 void bulk_verbs_read_ended(struct card *card, uint32_t fetch, int status);
 /* Continue what can be; returns whether something was done. */

@@ -374,6 +374,7 @@ static void verbs_word(struct transport_peer *peer, const struct record *record,
 		break;
 	case WORD_OVER:
 		pair->behind = true;
+		bulk_verbs_offers_end(pair);
 		way_leave(pair);
 		break;
 	case WORD_RECORD:
