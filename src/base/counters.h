@@ -92,7 +92,7 @@
 	ROW(REGISTER_HITS, "register_hits", "uses of memory that was registered already") \
 	ROW(REGISTER_REFUSED, "register_refused", "registrations that an adapter or a limit refused") \
 	ROW(QUEUES_MADE, "queues_made", "queue pairs made") \
-	ROW(QUEUES_CLOSED, "queues_closed", "queue pairs closed to have room for those of other peers") \
+	ROW(QUEUES_CLOSED, "queues_closed", "queue pairs closed to have room for other peers' queues or records") \
 	ROW(SHM_PUTS, "shm_puts", "puts into memory of a process of this host without its help") \
 	ROW(SHM_GETS, "shm_gets", "gets from memory of a process of this host without its help") \
 	ROW(VERBS_PUTS, "verbs_puts", "puts that adapters did without the peer's process") \

@@ -5368,6 +5368,36 @@ FAULTS = [
         "",
     ),
     Fault(
+        "receives that records wait in have no bound",
+        "src/transport/verbs/records.c",
+        "\tif (card->held_count <= card->setup.receives / 4 * 3)\n",
+        "\tif (card->held_count > 0)\n",
+    ),
+    Fault(
+        "a peer alone may not have as many wait as it was granted",
+        "src/transport/verbs/records.c",
+        "card->setup.receives / 4 * 3)\n\t\treturn;\n\tfor",
+        "card->setup.receives / 4)\n\t\treturn;\n\tfor",
+    ),
+    Fault(
+        "records may wait for ever",
+        "src/transport/verbs/pair.c",
+        "\trecords_hold_turn(pair);\n",
+        "",
+    ),
+    Fault(
+        "who holds receives for too long is seen when something else is due",
+        "src/transport/verbs/pair.c",
+        "\tif (records_hold_ns(pair) < deadline_ns)\n\t\tdeadline_ns = records_hold_ns(pair);\n",
+        "",
+    ),
+    Fault(
+        "receives that wait no more are counted",
+        "src/transport/verbs/records.c",
+        "\tpair->card->held_count--;\n",
+        "",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",

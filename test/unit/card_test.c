@@ -1836,6 +1836,69 @@ static void test_held_off(void **state)
 	end();
 }
 
+/* So many that wait, of messages without bytes. */
+static void held_from(uint32_t from, uint32_t count)
+{
+	const struct record record = {.kind = RECORD_EAGER, .length = 0};
+
+	pair_between(1, from)->behind = true;
+	for (uint32_t i = 0; i < count; i++)
+		assert_true(records_say(pair_between(from, 1), &record));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND / 2);
+}
+
+/* Those that were granted all receives between them, and whose records wait, do not keep others out; and nothing is
+ * lost by that. */
+static void test_held_by_all(void **state)
+{
+	enum { FIRST = 190, SECOND_ONE = 62 };
+
+	(void)state;
+	few_slots = 256;
+	begin("ib-ddr", 4, CHOOSE_READ, QUEUES);
+	few_slots = 0;
+	message(0, 1, 0, 100); /* alone: three quarters */
+	message(2, 1, 0, 100);
+	message(3, 1, 0, 100);
+	held_from(2, SECOND_ONE);
+	held_from(0, FIRST);
+	for (int i = 0; i < 20; i++)
+		message_within(3, 1, 100, 10 * MILLISECOND);
+	records_follow(pair_between(1, 0));
+	records_follow(pair_between(1, 2));
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(counter(1, COUNTER_UNEXPECTED), FIRST + SECOND_ONE);
+	end();
+}
+
+/* One alone may have as many wait as it was granted, but not for long: its queue breaks, and they come again. */
+static void test_held_long(void **state)
+{
+	enum { COUNT = 190 };
+	uint64_t made;
+
+	(void)state;
+	few_slots = 256;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	few_slots = 0;
+	message(0, 1, 0, 100);
+	made = counter(1, COUNTER_QUEUES_MADE);
+	held_from(0, COUNT);
+	world_run(&bench.world, bench.world.now_ns + 200 * MILLISECOND);
+	assert_int_equal(counter(1, COUNTER_QUEUES_MADE), made);
+	world_run(&bench.world, bench.world.now_ns + 150 * MILLISECOND);
+	assert_int_equal(counter(1, COUNTER_QUEUES_MADE), made + 1);
+	assert_int_equal(counter(1, COUNTER_QUEUES_CLOSED), 1);
+	world_run(&bench.world, bench.world.now_ns + 650 * MILLISECOND);
+	assert_in_range(counter(1, COUNTER_QUEUES_MADE) - made, 2, 4);
+	records_follow(pair_between(1, 0));
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(counter(1, COUNTER_UNEXPECTED), COUNT);
+	assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN) + counter(1, COUNTER_QUEUES_BROKEN), 0);
+	end();
+}
+
 /* What a peer writes into a receive of the victim's, of so many bytes, after one record: whether it is a bad record. */
 static bool is_bad(const struct head *head, const struct record *record, uint32_t length)
 {
@@ -2099,6 +2162,8 @@ int main(void)
 		cmocka_unit_test(test_asked_often),
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
+		cmocka_unit_test(test_held_by_all),
+		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_bad_heads),
 		cmocka_unit_test(test_no_front),
 		cmocka_unit_test(test_repeated_longer),

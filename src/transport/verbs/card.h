@@ -59,6 +59,7 @@ enum card_times {
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
 	CARD_UNREACHED = 50000000,  /* a queue that could not be connected to the peer's is made anew after it */
 	CARD_REFUSED = 1000000,     /* receives that the adapter has refused are posted again after it */
+	CARD_HOLDS = 300000000,     /* longest that records of a peer are held for its word by the connection */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
 };
 
@@ -224,6 +225,8 @@ struct pair {
 	bool heard;                 /* and a record */
 	bool behind;                /* the peer's records by it wait for those that went by the connection: */
 	uint32_t held, held_last;   /* receives, by index, one more; 0: none */
+	uint32_t held_count;        /* of them, */
+	uint64_t held_end_ns;       /* until then at most; 0: the clock was not read since the first one came */
 	uint64_t held_next;         /* the number behind the last of them */
 	bool counted;               /* in owner->queues */
 	bool over_told;             /* the peer knows that we go over */
@@ -361,6 +364,7 @@ struct card {
 	uint64_t *empty;            /* receives that are to be posted: */
 	uint32_t empty_count;       /* so many of them, */
 	uint32_t empty_most;        /* with as many as these at once */
+	uint32_t held_count;        /* receives that pairs hold, of all */
 	uint32_t *held;             /* by index of a receive that waits: that of the one behind it, one more; 0: none */
 	struct slots large, small;
 	uint8_t *small_memory;
@@ -553,6 +557,9 @@ bool records_front(struct pair *pair, uint8_t *bytes, uint32_t payload, uint32_t
 /* A queue is new: what goes and comes by it is like nothing before. */
 void records_anew(struct pair *pair);
 void records_hold(struct pair *pair, uint32_t receive);
+/* When they have been held for so long that they go, to come again; UINT64_MAX: never. */
+uint64_t records_hold_ns(const struct pair *pair);
+void records_hold_turn(struct pair *pair);
 /* All that the peer sent by the connection is here: those that are held follow. */
 void records_follow(struct pair *pair);
 /* Those that are held come again, by the next queue or by the connection. */

@@ -500,6 +500,7 @@ void pair_turn(struct pair *pair)
 		records_again(pair, pair->theirs.expected, pair->theirs.share);
 	if (pair->owed_ns <= card->now_ns)
 		records_tell(pair);
+	records_hold_turn(pair);
 	pair_probe(pair);
 }
 
@@ -507,6 +508,8 @@ uint64_t pair_deadline(const struct pair *pair)
 {
 	uint64_t deadline_ns = pair->owed_ns < pair->say_ns ? pair->owed_ns : pair->say_ns, probe_ns;
 
+	if (records_hold_ns(pair) < deadline_ns)
+		deadline_ns = records_hold_ns(pair);
 	if (pair->ending && pair->since_ns + CARD_ENDED < deadline_ns)
 		deadline_ns = pair->since_ns + CARD_ENDED;
 	probe_ns = pair_probe_ns(pair);

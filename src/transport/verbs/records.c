@@ -595,17 +595,65 @@ bool records_arrived(struct pair *pair, uint8_t *bytes, uint32_t length)
 	return true;
 }
 
+/* Those that are held go, and come again. */
+static void held_break(struct pair *pair)
+{
+	if (pair->state == PAIR_STOPPING)
+		return;
+	transport_count(pair->card->owner, COUNTER_QUEUES_CLOSED);
+	pair_break(pair);
+}
+
+/* Of all receives a quarter is held by nobody: one peer alone may fill the rest, by what it is granted, and several
+ * together take none from others. Who holds most has its records come again. */
+static void held_bound(struct card *card)
+{
+	struct pair *most = NULL;
+
+	if (card->held_count <= card->setup.receives / 4 * 3)
+		return;
+	for (struct list_node *node = list_first(&card->list); node; node = list_next(&card->list, node)) {
+		struct pair *pair = container_of(node, struct pair, node);
+
+		if (!most || pair->held_count > most->held_count)
+			most = pair;
+	}
+	held_break(most);
+}
+
 void records_hold(struct pair *pair, uint32_t receive)
 {
-	uint32_t *held = pair->card->held;
+	struct card *card = pair->card;
 
-	held[receive] = 0;
-	if (pair->held)
-		held[pair->held_last - 1] = receive + 1;
-	else
+	card->held[receive] = 0;
+	if (pair->held) {
+		card->held[pair->held_last - 1] = receive + 1;
+	} else {
 		pair->held = receive + 1;
+		pair->held_end_ns = 0;
+		card_attend(pair);
+	}
 	pair->held_last = receive + 1;
-	card_wake(pair->card, pair->alive_ns + CARD_PROBE_TOLD);
+	pair->held_count++;
+	card->held_count++;
+	card_wake(card, pair->alive_ns + CARD_PROBE_TOLD);
+	held_bound(card);
+}
+
+uint64_t records_hold_ns(const struct pair *pair)
+{
+	return pair->held && pair->held_end_ns && pair->state == PAIR_OPEN ? pair->held_end_ns : UINT64_MAX;
+}
+
+/* Who has computed for long finds what came meanwhile, by the connection too: the time begins now. */
+void records_hold_turn(struct pair *pair)
+{
+	uint64_t now_ns = pair->card->now_ns;
+
+	if (records_hold_ns(pair) <= now_ns)
+		held_break(pair);
+	else if (pair->held && !pair->held_end_ns)
+		pair->held_end_ns = now_ns + CARD_HOLDS;
 }
 
 /* Take the first one of those that are held off. */
@@ -614,6 +662,8 @@ static uint32_t held_first(struct pair *pair)
 	uint32_t receive = pair->held - 1;
 
 	pair->held = pair->card->held[receive];
+	pair->held_count--;
+	pair->card->held_count--;
 	return receive;
 }
 
