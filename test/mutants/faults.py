@@ -5398,6 +5398,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "what a pair received last is lost with it",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tif (queue->last_receive != last)\n\t\t\treturn; /* what it has received up to that comes first */\n",
+        "\t\t(void)last;\n",
+    ),
+    Fault(
+        "a pair that takes no more does not wait for what it has received",
+        "src/transport/verbs/nic_verbs.c",
+        "\t\tqueue->verbs->came = 0; /* those that it has are there, and come first */\n",
+        "",
+    ),
+    Fault(
         "a completion queue that cannot be read is an empty one",
         "src/transport/verbs/nic_verbs.c",
         "\tif (n < 0)\n\t\tnic_verbs_lose(verbs);\n",
@@ -5658,8 +5670,8 @@ FAULTS = [
     Fault(
         "a pair that fails by itself is not told of",
         "src/transport/verbs/nic_verbs.c",
-        "\t\tqueue_tell(queue, QUEUE_BROKEN);\n}\n\n/* Who told",
-        "\t\tqueue->state = QUEUE_BROKEN;\n}\n\n/* Who told",
+        "\t\tqueue_tell(queue, QUEUE_BROKEN);\n\t}\n}\n\n/* Who told",
+        "\t\tqueue->state = QUEUE_BROKEN;\n\t}\n}\n\n/* Who told",
     ),
     Fault(
         "a queue is open before it is tied",

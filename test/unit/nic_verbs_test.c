@@ -36,6 +36,7 @@ static struct {
 	unsigned wc_first, wc_count;
 	struct ibv_async_event events[LIST];
 	unsigned event_first, event_count;
+	unsigned receives_before;      /* so many come just before a pair is said to take no more */
 	bool lid_moves;                /* at each event that says so */
 	unsigned room;                 /* for receives; what is posted lessens it */
 	uint64_t posted[LIST];         /* wr_ids of receives */
@@ -45,7 +46,7 @@ static struct {
 	int send_error;
 	int modify_error[IBV_QPS_ERR + 1]; /* returned, by the state that is asked for, and not left in errno */
 	int poll_error, arm_error, destroy_error;
-	unsigned destroyed;
+	unsigned destroyed, left;      /* pairs, and what was to be polled as the last one was */
 	int begin_mask;                /* what of a pair was set first */
 	int access;                    /* that memory was last registered with */
 	int gids;                      /* in the table; the last one is the address, */
@@ -258,7 +259,16 @@ static int fake_pair_end(struct ibv_qp *pair)
 {
 	(void)pair;
 	fake.destroyed++;
+	fake.left = fake.wc_count - fake.wc_first;
 	return fake.destroy_error;
+}
+
+/* The n-th receive that was posted has come. */
+static void receive_fill(unsigned n, uint32_t pair_number)
+{
+	fake.room++;
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.posted[n], .opcode = IBV_WC_RECV,
+						   .qp_num = pair_number, .byte_len = 5};
 }
 
 static int fake_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -267,6 +277,8 @@ static int fake_event(struct ibv_context *context, struct ibv_async_event *event
 	if (fake.event_first == fake.event_count)
 		return -1;
 	*event = fake.events[fake.event_first++];
+	for (; event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && fake.receives_before; fake.receives_before--)
+		receive_fill(fake.receives_before - 1, event->element.qp->qp_num);
 	fake.lid = (uint16_t)(fake.lid + (fake.lid_moves && event->event_type == IBV_EVENT_LID_CHANGE));
 	return 0;
 }
@@ -416,14 +428,6 @@ static unsigned receives_post(uint64_t first, unsigned count)
 	for (unsigned i = 0; i < count; i++)
 		ids[i] = first + i;
 	return nic->calls->post_receives(nic, segments, ids, count);
-}
-
-/* The n-th receive that was posted has come. */
-static void receive_fill(unsigned n, uint32_t pair_number)
-{
-	fake.room++;
-	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.posted[n], .opcode = IBV_WC_RECV,
-						   .qp_num = pair_number, .byte_len = 5};
 }
 
 /* Of those that the library refuses amid a list, the ones before are posted, and the rest are free: each comes back by
@@ -856,6 +860,51 @@ static void test_global(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* So many receives of another pair come, one after the other. */
+static void others_come(unsigned count)
+{
+	struct nic_completion completion;
+
+	for (unsigned i = 0; i < count; i++) {
+		fake.posted_count = fake.wc_first = fake.wc_count = 0;
+		assert_int_equal(receives_post(100, 1), 1);
+		receive_fill(0, 0);
+		assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	}
+}
+
+/* What a pair received last is polled before it is destroyed, with which a library forgets it: also what has come only
+ * just when it is said that there is no more, and whoever has heard that. */
+static void test_last_receives(void **state)
+{
+	enum { LAST = 3 };
+	struct nic_completion completions[LAST + 1];
+
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		struct nic_queue *queue = queue_connected(4);
+
+		nic->calls->queue_stop(queue);
+		if (asked)
+			others_come(RECEIVES + 4 * WORKS - 1);
+		fake.posted_count = fake.wc_first = fake.wc_count = fake.event_first = fake.event_count = 0;
+		assert_int_equal(receives_post(10, LAST), LAST);
+		fake.receives_before = LAST;
+		fake.events[fake.event_count++] = (struct ibv_async_event){
+			.event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
+			.element.qp = &fake.pairs[(fake.pair_count - 1) % PAIRS]};
+		if (asked)
+			assert_int_equal(next_event(), NIC_EVENT_NONE);
+		for (unsigned n = 0; n <= LAST;)
+			n += nic->calls->poll(nic, completions + n, 1);
+		assert_int_equal(fake.left, 0);
+		for (unsigned n = 0; n < LAST; n++)
+			assert_int_equal(completions[n].operation, NIC_RECEIVE);
+		assert_int_equal(completions[LAST].operation, NIC_STOPPED);
+		nic->calls->queue_free(queue);
+	}
+}
+
 /* ---- iWARP ------------------------------------------------------------------------------------------------- */
 
 static uint8_t request[33]; /* of the peer's */
@@ -1019,7 +1068,8 @@ int main(void)
 		CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_global), CASE(test_address_changes), CASE(test_address_again), CASE(test_pair_fails),
+		CASE(test_last_receives), CASE(test_global), CASE(test_address_changes), CASE(test_address_again),
+		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),
 		CASE(test_never_empty),

@@ -10,9 +10,9 @@
  * before a read in front of it is done waits for that.
  *
  * A queue ends in three steps, all but the first in poll: the pair goes to the error state, which flushes what was
- * posted; when all that has come, and the adapter has said that it takes no more receives (or has had STOP_NS for
- * that, since not all say it), the pair is destroyed, from when on no peer reaches memory through it; what is in the
- * completion queue then is the last of it.
+ * posted; when all that has come, and what came until the adapter has said that it takes no more receives (or has had
+ * STOP_NS for that, since not all say it), the pair is destroyed, from when on no peer reaches memory through it; what
+ * is in the completion queue then is the last of it.
  */
 #include <endian.h>
 #include <errno.h>
@@ -459,10 +459,12 @@ static void event_of_pair(const struct ibv_async_event *event)
 
 	if (!queue)
 		return;
-	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 		queue->last_receive = true;
-	else if (queue->state == QUEUE_CONNECTED || queue->state == QUEUE_CONNECTING)
+		queue->verbs->came = 0; /* those that it has are there, and come first */
+	} else if (queue->state == QUEUE_CONNECTED || queue->state == QUEUE_CONNECTING) {
 		queue_tell(queue, QUEUE_BROKEN);
+	}
 }
 
 /* Who told peers of an address that the port has no more has them told of the new one, by new queues. */
@@ -602,7 +604,11 @@ static void queue_end(struct nic_verbs *verbs)
 
 	works_end(queue);
 	if (queue->pair) {
+		bool last = queue->last_receive;
+
 		events_read(verbs);
+		if (queue->last_receive != last)
+			return; /* what it has received up to that comes first */
 		if (!queue_is_flushed(queue, clock_now_ns())) {
 			list_remove(&queue->node);
 			list_push_back(&verbs->stopping, &queue->node);
