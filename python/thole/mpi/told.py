@@ -13,7 +13,7 @@ from pathlib import Path
 
 from thole.mpi import launch
 from thole.mpi.families import Mpi
-from thole.mpi.launchers import Launch
+from thole.mpi.launchers import OPENMPI_PARAMETERS, Launch
 
 
 def expanded(way: Launch, command: list[str]) -> list[str]:
@@ -42,7 +42,8 @@ def handed_on(mpi: Mpi, command: list[str]) -> str:
     several in a file the last one counts; where it is an argument's value it may stand in quotes."""
     way = mpi.launch
     name = way.export_list.removeprefix("OMPI_MCA_")
-    argument = rf"(?:^|\s)--?g?o?mca\s+{name}\s+(?P<quote>['\"]?)(?P<list>\S+?)(?P=quote)(?=\s|$)"
+    names = "|".join(OPENMPI_PARAMETERS)
+    argument = rf"(?:^|\s)--?(?:{names})\s+{name}\s+(?P<quote>['\"]?)(?P<list>\S+?)(?P=quote)(?=\s|$)"
     row = rf"^[ \t]*{name}[ \t]*=[ \t]*(?P<list>.*\S)"
     for word in _named(way, command, way.parameters):
         lines = "\n".join(_lines(way, word.value))
