@@ -63,6 +63,7 @@ static bool endpoint_rouses_loops(struct thole_endpoint *endpoint)
 
 int thole_arm(struct thole_endpoint *endpoint)
 {
+	struct endpoint *whole = endpoint_of(endpoint);
 	uint64_t longest;
 	bool loops;
 
@@ -71,9 +72,9 @@ int thole_arm(struct thole_endpoint *endpoint)
 	loops = endpoint_rouses_loops(endpoint);
 	if (!loops)
 		endpoint_roused(endpoint);
-	if (endpoint_of(endpoint)->beside)
+	if (whole->beside)
 		longest = 0; /* what that came to is not known to the caller */
-	endpoint_of(endpoint)->beside = false;
+	whole->beside = false;
 	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
 	 * it. */
 	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !(loops || endpoint_timer(endpoint, longest)))) {
@@ -81,15 +82,15 @@ int thole_arm(struct thole_endpoint *endpoint)
 		endpoint_progress(endpoint);
 		longest = 0;
 	}
-	if (longest == 0 && endpoint_wakes_another(endpoint_of(endpoint))) { /* whose loop it stays */
+	if (longest == 0 && endpoint_wakes_another(whole)) { /* whose loop it stays */
 		endpoint_leave(endpoint);
 		return THOLE_ERR_AGAIN;
 	}
-	endpoint_of(endpoint)->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
-	endpoint_of(endpoint)->armed_starts = endpoint_starts(endpoint);
-	endpoint_of(endpoint)->armed_calls = endpoint_of(endpoint)->calls;
-	endpoint_of(endpoint)->armed_by = pthread_self();
-	endpoint_of(endpoint)->armed = endpoint->safe && longest > 0;
+	whole->armed_at = longest > 0 ? endpoint_turns(endpoint) : 0;
+	whole->armed_starts = endpoint_starts(endpoint);
+	whole->armed_calls = whole->calls;
+	whole->armed_by = pthread_self();
+	whole->armed = endpoint->safe && longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }

@@ -308,7 +308,7 @@ FAULTS = [
     Fault(
         "an event loop sleeps on what the progress thread has handled",
         SLEEP,
-        "if (endpoint_of(endpoint)->beside)",
+        "if (whole->beside)",
         "if (0)",
     ),
     Fault(
@@ -4674,14 +4674,14 @@ FAULTS = [
     Fault(
         "a child listens for its parent",
         CONNECT,
-        "		return -1;\n	forked_add(&watch->forked, &watch->fd, 1);\n	return 0;\n}\n\n/* The one",
-        "		return -1;\n	return 0;\n}\n\n/* The one",
+        "	forked_add(&watch->forked, &watch->fd, 1);\n",
+        "	(void)forked_add;\n",
     ),
     Fault(
         "a child has the connections that came to its parent",
         CONNECT,
-        "		return -1;\n	forked_add(&watch->forked, &watch->fd, 1);\n	return 0;\n}\n\n/* Out",
-        "		return -1;\n	return 0;\n}\n\n/* Out",
+        "	forked_add(&watch->forked, &watch->fd, 1);\n",
+        "	if (command == EPOLL_CTL_ADD)\n		forked_add(&watch->forked, &watch->fd, 1);\n",
     ),
     Fault(
         "who is dead when his process is to be watched lives for ever",
@@ -4710,7 +4710,7 @@ FAULTS = [
     Fault(
         "an event loop is forgotten as another thread does not sleep after all",
         SLEEP,
-        "if (longest == 0 && endpoint_wakes_another(endpoint_of(endpoint))) {",
+        "if (longest == 0 && endpoint_wakes_another(whole)) {",
         "if (0) {",
     ),
     Fault(

@@ -190,6 +190,33 @@ static void send__fails_in_its_call(void **state)
 	ucp_cleanup(context);
 }
 
+/* A worker, and how it makes endpoints of its own that tell of their loss. */
+struct watching {
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_address_t *address;
+	ucp_ep_params_t to;
+};
+
+static void watching_open(struct watching *own)
+{
+	size_t length;
+
+	own->worker = worker_open(&own->context, UCS_THREAD_MODE_SINGLE);
+	assert_int_equal(ucp_worker_get_address(own->worker, &own->address, &length), UCS_OK);
+	own->to = (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+						  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+				    .address = own->address,
+				    .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
+}
+
+static void watching_close(struct watching *own)
+{
+	ucp_worker_release_address(own->worker, own->address);
+	ucp_worker_destroy(own->worker);
+	ucp_cleanup(own->context);
+}
+
 /* However a peer is lost, its endpoint's program hears so, once, and flushes say it. A message, which no program for
  * this interface sends there, is none, and what goes on is watched on. */
 static void loss__of_any_kind_is_told(void **state)
@@ -203,30 +230,22 @@ static void loss__of_any_kind_is_told(void **state)
 		{UCS_OK, false, true},              {UCS_ERR_MESSAGE_TRUNCATED, false, true},
 		{UCS_ERR_CANCELED, false, false},
 	};
-	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
-			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
-	ucp_address_t *address;
-	ucp_context_h context;
-	ucp_worker_h worker;
-	size_t length;
+	struct watching own;
 
 	(void)state;
-	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
-	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
-	to.address = address;
+	watching_open(&own);
 	withholds = true;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		ucs_status_ptr_t flushed;
 		ucp_ep_h ep;
 
 		failures = withheld = 0;
-		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+		assert_int_equal(ucp_ep_create(own.worker, &own.to, &ep), UCS_OK);
 		assert_int_equal(withheld, 1);
 		ep->watch.status = cases[i].status;
 		ucx_endpoint_watched(&ep->watch);
 		for (int turn = 0; turn < 3; turn++)
-			ucp_worker_progress(worker);
+			ucp_worker_progress(own.worker);
 		assert_int_equal(failures, cases[i].lost);
 		flushed = ucp_ep_flush_nbx(ep, &(ucp_request_param_t){0});
 		assert_int_equal(UCS_PTR_STATUS(flushed), cases[i].lost ? cases[i].status : UCS_OK);
@@ -236,36 +255,26 @@ static void loss__of_any_kind_is_told(void **state)
 		ucp_ep_destroy(ep);
 	}
 	withholds = false;
-	ucp_worker_release_address(worker, address);
-	ucp_worker_destroy(worker);
-	ucp_cleanup(context);
+	watching_close(&own);
 }
 
 /* Memory that ends when an endpoint is to be watched on is no loss of its peer: it is tried again. */
 static void watch__goes_on_when_there_is_memory(void **state)
 {
-	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-					    UCP_EP_PARAM_FIELD_ERR_HANDLER,
-			      .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {.cb = on_failure}};
-	ucp_address_t *address;
-	ucp_context_h context;
-	ucp_worker_h worker;
-	size_t length;
+	struct watching own;
 	ucp_ep_h ep;
 
 	(void)state;
-	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
-	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
-	to.address = address;
+	watching_open(&own);
 	for (int i = 0; i < 3; i++) { /* in the end there is memory, the peer is gone, or the program closes first */
 		withholds = true;
 		failures = withheld = withholds_with = 0;
-		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+		assert_int_equal(ucp_ep_create(own.worker, &own.to, &ep), UCS_OK);
 		ep->watch.status = UCS_OK;
 		ucx_endpoint_watched(&ep->watch);
 		withholds_with = THOLE_ERR_MEMORY;
 		for (int turn = 0; turn < 3; turn++)
-			ucp_worker_progress(worker);
+			ucp_worker_progress(own.worker);
 		assert_int_equal(withheld, 4);
 		assert_int_equal(failures, 0);
 		assert_null(ucp_ep_flush_nbx(ep, &(ucp_request_param_t){0}));
@@ -273,7 +282,7 @@ static void watch__goes_on_when_there_is_memory(void **state)
 		if (i == 2)
 			ucp_ep_destroy(ep);
 		for (int turn = 0; turn < 3; turn++)
-			ucp_worker_progress(worker);
+			ucp_worker_progress(own.worker);
 		assert_int_equal(withheld, 4 + (i < 2));
 		assert_int_equal(failures, i == 1);
 		withholds = false;
@@ -283,9 +292,7 @@ static void watch__goes_on_when_there_is_memory(void **state)
 		}
 	}
 	withholds_with = 0;
-	ucp_worker_release_address(worker, address);
-	ucp_worker_destroy(worker);
-	ucp_cleanup(context);
+	watching_close(&own);
 }
 
 /* A receive with the program's request that does not begin says so in its call. */

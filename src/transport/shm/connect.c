@@ -69,30 +69,21 @@ static void watch_ready(struct transport_owner *owner, struct watcher *watcher, 
 	connect_event(owner, container_of(watcher, struct watch, watcher), now_ns);
 }
 
+/* From now on it is this one that hears of its descriptor, which no forked child keeps. */
 static int watch_control(struct transport_owner *owner, struct watch *watch, int command)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = &watch->watcher};
 
 	watch->watcher.ready = watch_ready;
-	return epoll_ctl(owner->wait_fd, command, watch->fd, &event);
+	if (epoll_ctl(owner->wait_fd, command, watch->fd, &event) != 0)
+		return -1;
+	forked_add(&watch->forked, &watch->fd, 1);
+	return 0;
 }
 
 static int watch_add(struct transport_owner *owner, struct watch *watch)
 {
-	if (watch_control(owner, watch, EPOLL_CTL_ADD) != 0)
-		return -1;
-	forked_add(&watch->forked, &watch->fd, 1);
-	return 0;
-}
-
-/* The one takes the other's place. */
-static int watch_follow(struct transport_owner *owner, struct watch *watch, struct watch *before)
-{
-	watch->fd = before->fd;
-	if (watch_control(owner, watch, EPOLL_CTL_MOD) != 0)
-		return -1;
-	forked_add(&watch->forked, &watch->fd, 1);
-	return 0;
+	return watch_control(owner, watch, EPOLL_CTL_ADD);
 }
 
 /* Out of epoll by itself, too: a thread of discard.c may have the descriptor for a moment longer. Returns it, which the
@@ -451,8 +442,8 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 		return error;
 	link->in.peer = peer;
 	error = ring_in_add(shm, &link->in);
-	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = -1, .peer = peer};
-	if (!error && watch_follow(owner, &link->watch_in, watch) != 0) {
+	link->watch_in = (struct watch){.kind = WATCH_IN, .fd = watch->fd, .peer = peer};
+	if (!error && watch_control(owner, &link->watch_in, EPOLL_CTL_MOD) != 0) {
 		owner->locals = --shm->in_count;
 		error = THOLE_ERR_SYSTEM;
 	}
