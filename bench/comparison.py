@@ -226,7 +226,7 @@ class Bench:
         try:
             command, settings = self.line(peer, plan)
         except Trouble as trouble:
-            self.results.failures[f"{peer.name} {plan.tests[0]}"] = str(trouble)  # its other tests go on
+            self.results.failures[plan.label(peer)] = str(trouble)
             return
         shown = [f"{name}={value}" for name, value in settings.items() if name not in SECRETS]
         self.commands.setdefault(peer.name, " ".join([*shown, *command]))
@@ -243,7 +243,7 @@ class Bench:
                 self.repeated += 1
         self.results.add(peer.name, outcome.output, after)
         if outcome.failure:
-            self.results.failures[peer.name] = f"{','.join(plan.tests)}: {outcome.failure}"
+            self.results.failures[plan.label(peer)] = outcome.failure
 
     def part(
         self,
@@ -308,7 +308,7 @@ class Bench:
                 for plan, peers in starts:
                     for peer in peers if number % 2 == 0 else reversed(peers):
                         step(f"{number + 1}/{rounds} {plan.tests[0]} {peer.name}")
-                        if peer.name not in self.results.failures or number == 0:
+                        if plan.label(peer) not in self.results.failures:  # the peer's other tests go on
                             self.start(peer, plan)
         if self.cpus:  # what follows is for pairs
             os.sched_setaffinity(0, self.cpus)

@@ -22,7 +22,7 @@ import report
 import targets
 from comparison import Bench, Compared, environment, ready, rounds, with_others
 from peers import Peer
-from plans import QUICK, WIDE, WHOLE, WORK_NS, Plan, wide
+from plans import POLLS, QUICK, WIDE, WHOLE, WORK_NS, Plan, wide
 from results import Condition, Results
 
 LIMIT_S = 120.0
@@ -99,7 +99,8 @@ def chosen_in(setting: Setting, chosen: list[Peer]) -> list[Peer]:
 def least_bytes(output: str) -> int:
     """What the first host must have sent at least, if the tests that printed this went over the network."""
     records = [json.loads(line) for line in output.splitlines() if line.startswith('{"test"')]
-    return sum(row["size"] * row["iterations"] * len(row["samples"]) for row in records)
+    carried = [row for row in records if row["test"] not in POLLS]  # their sizes are no bytes
+    return sum(row["size"] * row["iterations"] * len(row["samples"]) for row in carried)
 
 
 class NetworkBench(Bench):

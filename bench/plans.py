@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import patterns
 from peers import Peer
 
+# Their sizes are nanoseconds of work.
 POLLS = ("test", "testany", "iprobe", "waitany")
 SHARED = ("allreduce", "pairwise")  # tests where ranks share cores, among themselves
 BUSY = ("busy allreduce", "busy pairwise")  # and with programs that compute
@@ -49,6 +50,10 @@ class Plan:
     round_ms: int = 3
     computing: int = 0  # other programs
     wide: bool = False  # a core for each rank
+
+    def label(self, peer: Peer) -> str:
+        """A peer's start of this, by which its failure is known."""
+        return f"{peer.name} {','.join(self.tests)}"
 
     def suits(self, peer: Peer) -> bool:
         if self.patterned:  # they take long, and what is best at each size is the others' matter

@@ -126,6 +126,49 @@ print("floor", bench.floor())
     assert "floor 0.0" in within(BENCH, code)
 
 
+def test_network__polls_carry_nothing() -> None:
+    """What crossed the network is compared with bytes alone, and not with nanoseconds of work."""
+    code = """
+import json
+import network
+def line(test):
+    return json.dumps({"test": test, "size": 500, "unit": "us", "iterations": 1000, "samples": [1, 2]})
+print(network.least_bytes(line("latency")))
+print([test for test in network.POLLS if network.least_bytes(line(test))])
+"""
+    assert within(BENCH, code).splitlines() == ["1000000", "[]"]
+
+
+def test_failure__of_one_test() -> None:
+    """What fails is not started again in later rounds; the other tests of that peer are."""
+    code = """
+import argparse
+import comparison
+from plans import Plan
+from rich.console import Console
+class Some(comparison.Bench):
+    def line(self, peer, plan):
+        return [plan.tests[0]], {}
+    def floor(self):
+        return 40.0
+    def once(self, command, settings):
+        print("start", *command)
+        bad = command == ["test"]
+        return comparison.Outcome(1 if bad else 0, "", "bad" if bad else "", 0.0)
+bench = Some.__new__(Some)
+bench.options = argparse.Namespace(lock=None, settle=0.0)
+bench.results, bench.cpus, bench.commands, bench.repeated = comparison.Results(), [], {}, 0
+bench.console = Console(quiet=True)
+comparison.host.busy = lambda command, computing: command
+comparison.QUIET = 1e9
+bench.measure([comparison.Peer("mpich", "mpich", "x")], [Plan(("latency",), 2, "8"), Plan(("test",), 2, "0")], 3)
+print(sorted(bench.results.failures))
+"""
+    said = [line for line in within(BENCH, code).splitlines() if line.startswith(("start", "["))]
+    assert said.count("start latency") == 3 and said.count("start test") == 1
+    assert said[-1] == "['mpich test']"
+
+
 def test_floor__refused(tmp_path: Path) -> None:
     """Where a processor is not to be had it ends at once, and waits for nobody."""
     program = tmp_path / "floor"
