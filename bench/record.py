@@ -27,7 +27,6 @@ from peers import NETWORK_PEERS, PEERS  # noqa: E402
 from results import Condition, Results, Series  # noqa: E402
 
 PARTS = (("Inside a node", targets.NODE_ROWS), ("Between two hosts, MTU 1500", targets.HOSTS_ROWS))
-MOST = 0.5  # of the peers must have been measured in a state of the machine: the best of a few is not the best
 
 
 def merged(given: list[dict[str, object]], title: str) -> Results:
@@ -53,20 +52,9 @@ def name_of(peer: str, facts: dict[str, object]) -> str:
     return f"{title}, {one.transport}"
 
 
-def enough(results: Results, under: Results, row: targets.Row, size: int) -> bool:
-    """Whether most of the peers of both sides were measured in this state too."""
-    for names in (row.ours, row.theirs):
-        there = [name for name in names if results.get(name, row.test, size)]
-        now = [name for name in there if under.get(name, row.test, size)]
-        if len(now) < MOST * len(there):
-            return False
-    return True
-
-
 def rows(
     results: Results, condition: Condition, table: tuple[targets.Row, ...], facts: dict[str, object]
 ) -> list[dict[str, object]]:
-    under = results.under(condition)
     return [
         {
             "what": row.title,
@@ -79,8 +67,7 @@ def rows(
             "goal": one.goal,
         }
         for row in table
-        for one in row.found(under, targets.is_near(condition))
-        if enough(results, under, row, one.size)
+        for one in row.found(results.under(condition), targets.is_near(condition))
     ]
 
 

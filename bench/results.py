@@ -56,6 +56,9 @@ class Series:
 CPU = ("cpu_send", "cpu_recv")  # measured with the bandwidth: each side's seconds of CPU per GB
 RATES = ("GB/s", "GUPs")  # units of which more is better
 SPREAD = 1.8  # cache-line times of one condition differ by less than this
+# Samples in a condition by which a peer's best there is known, of the 25 or more of most tests; where a peer has less
+# than twice as many of all, the half of them.
+ENOUGH = 10
 
 
 def _fullest(floors: list[float]) -> Condition:
@@ -74,6 +77,7 @@ class Results:
     def __init__(self) -> None:
         self.series: dict[tuple[str, str, int], Series] = {}
         self.failures: dict[str, str] = {}
+        self.whole = self  # what this is a part of
 
     def add(self, peer: str, output: str, floor_ns: float) -> int:
         """Take the JSON lines that mpi_bench printed; other lines are the MPI's own talk."""
@@ -112,6 +116,7 @@ class Results:
     def under(self, condition: Condition) -> Results:
         part = Results()
         part.failures = self.failures
+        part.whole = self.whole
         for key, series in self.series.items():
             kept = [number for number, floor in enumerate(series.floors_ns) if floor in condition]
             if kept:
@@ -133,8 +138,20 @@ class Results:
     def peers(self, test: str) -> list[str]:
         return list(dict.fromkeys(peer for peer, name, _ in self.series if name == test))
 
+    def enough(self, peers: list[str], test: str, size: int) -> bool:
+        """Whether this part has enough of each of these peers that was measured at all: the best of some of them is
+        not the best."""
+        every = [(self.get(name, test, size), self.whole.get(name, test, size)) for name in peers]
+        return all(
+            here is not None and len(here.samples) >= min(ENOUGH, (len(whole.samples) + 1) // 2)
+            for here, whole in every
+            if whole is not None
+        )
+
     def first(self, peers: list[str], test: str, size: int) -> tuple[str, float] | None:
-        """The peer with the best sample of all, and that sample."""
+        """The peer with the best sample of all, and that sample; None where some have too few for that."""
+        if not self.enough(peers, test, size):
+            return None
         found = [
             (name, series.best, series.unit)
             for name in peers

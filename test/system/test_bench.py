@@ -126,6 +126,36 @@ print("floor", bench.floor())
     assert "floor 0.0" in within(BENCH, code)
 
 
+@pytest.mark.parametrize(
+    ("near", "apart", "known"),
+    [(25, 0, False), (75, 1, False), (75, 9, False), (75, 10, True), (7, 0, False), (7, 7, True), (2, 1, False)],
+)
+def test_best__of_all(near: int, apart: int, known: bool) -> None:
+    """In a state of the machine in which one of the others was hardly measured nobody knows the best of them: neither
+    the report nor the documents have a row."""
+    code = f"""
+import json
+import record, targets
+from results import Results
+results = Results()
+def add(peer, count, floor):
+    line = {{"test": "latency", "size": 8, "unit": "us", "samples": [1.0] * count}}
+    results.add(peer, json.dumps(line) if count else "", floor)
+for floor in (40.0, 200.0):
+    for peer in ("thole-mpich", "mpich"):
+        add(peer, 75, floor)
+add("intel", {near}, 40.0)
+add("intel", {apart}, 200.0)
+row = targets.Row("x", "latency", ("thole-mpich", "thole-intel"), ("mpich", "intel"), {{8: 1.0}})
+facts = {{"mpich": "MPICH 5.0", "impi": "Intel MPI 2021"}}
+for condition in sorted(results.conditions(), key=lambda one: one.low_ns):
+    checks = row.checks(results.under(condition), True)
+    print([check.state for check in checks], len(record.rows(results, condition, (row,), facts)))
+"""
+    rows = within(BENCH, code).splitlines()
+    assert rows == ["['met'] 1", "['met'] 1" if known else "['not measured'] 0"]
+
+
 def test_network__polls_carry_nothing() -> None:
     """What crossed the network is compared with bytes alone, and not with nanoseconds of work."""
     code = """
