@@ -54,6 +54,8 @@ LIMIT_S = 120.0
 # Arguments that say nothing in a part.
 COUNTED_IGNORES = ("peers", "settings", "sizes", "rounds", "inner", "quick", "against", "record")
 IGNORED = {"node": ("settings",), "driver": COUNTED_IGNORES, "adapters": COUNTED_IGNORES}
+# Arguments of less than a whole run, or of more than its tables have.
+NARROWING = ("peers", "only", "settings", "sizes", "quick", "against")
 FLAGS = ("-O3", "-g", "-std=gnu11", "-D_GNU_SOURCE")
 Result = TypeVar("Result")
 
@@ -118,6 +120,12 @@ def refuse(options: argparse.Namespace) -> None:
     ignored = [name for name in IGNORED.get(options.part, ()) if getattr(options, name)]
     if ignored:
         raise Trouble(f"the part {options.part} makes no use of --{ignored[0]}", "leave it out")
+    narrowing = [name for name in NARROWING if getattr(options, name)] + ["part"] * (options.part != "all")
+    if options.record and narrowing:
+        raise Trouble(
+            f"--record is for a whole run, without --{narrowing[0]}",
+            "hand the results of all pieces to bench/record.py together",
+        )
     try:
         options.results.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -289,7 +297,7 @@ class Bench:
         peers = [peer for peer in chosen if peer.mpi == hpcc.MPI]
         reason = hpcc.missing()
         if reason and peers:
-            self.results.failures[hpcc.TEST] = reason
+            self.results.missing[hpcc.TEST] = reason
             return
         for _ in range(rounds):
             for peer in peers:
@@ -342,7 +350,7 @@ def rounds(options: argparse.Namespace) -> int:
 def ready(bench: Bench, chosen: list[Peer]) -> list[Peer]:
     """Those that can run here; why the others cannot is kept with the results."""
     reasons = {peer.name: unavailable(peer, bench.found, bench.programs) for peer in chosen}
-    bench.results.failures |= {name: reason for name, reason in reasons.items() if reason}
+    bench.results.missing |= {name: reason for name, reason in reasons.items() if reason}
     return [peer for peer in chosen if not reasons[peer.name]]
 
 

@@ -6,7 +6,8 @@
     documents.py write    bring them up to date
 
 A file is what one machine did at one time (record.py makes it). PERFORMANCE.md has a block for each, between two
-comments; what is written around it, such as why something is slower, stays. README.md has some rows of the newest.
+comments; what is written around it, such as why something is slower, stays. README.md has some rows of the newest, by
+the day and the time of day that are in them.
 Needs nothing but Python's own library.
 """
 
@@ -83,9 +84,14 @@ def wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
+def moment(path: Path) -> tuple[str, str, str]:
+    data = json.loads(path.read_text())
+    return data["date"], data["time"], path.name
+
+
 def files() -> list[Path]:
-    """The newest first: names begin with the date."""
-    return sorted(FOLDER.glob("*.json"), reverse=True)
+    """The newest first."""
+    return sorted(FOLDER.glob("*.json"), key=moment, reverse=True)
 
 
 def rows(part: dict[str, object]) -> list[Row]:
@@ -114,10 +120,19 @@ def part_text(part: dict[str, object]) -> list[str]:
     ]
 
 
+def title(data: dict[str, object]) -> str:
+    """The machine and the day."""
+    return f"{str(data['machine']).partition(';')[0]}, {data['date']}"
+
+
 def block(path: Path) -> str:
     data = json.loads(path.read_text())
-    mpis = ", ".join(data["mpis"])
-    text = [*wrapped(f"Measured on {data['date']} (commit {data['commit']}): {data['machine']}. {mpis}."), ""]
+    mpis, since = ", ".join(data["mpis"]), data.get("since", data["date"])
+    when = f"on {data['date']}" if since == data["date"] else f"from {since} to {data['date']}"
+    said = f"Measured {when} (commit {data['commit']}): {data['machine']}. {mpis}."
+    if data.get("failed"):
+        said += f" Not run to their end: {', '.join(data['failed'])}."
+    text = [*wrapped(said), ""]
     for part in data["parts"]:
         text += part_text(part)
     if data["crowd"]:
@@ -133,16 +148,21 @@ def block(path: Path) -> str:
 
 def readme_block() -> str:
     """Each part of the newest file that has it; the first state of the machine counts, with the cores near."""
-    lines = []
+    lines: list[list[str]] = []
+    machines: dict[str, list[str]] = {}  # by where the ranks are
     for begin, what, sizes in SHOWN:
         for path in files():
-            found = [row for part in json.loads(path.read_text())["parts"] for row in rows(part)]
+            data = json.loads(path.read_text())
+            found = [row for part in data["parts"] for row in rows(part)]
             named = (what, f"{what}, written")
             chosen = {row.size: row for row in reversed(found) if row.what == named[row.size >= WRITTEN]}
             lines += [[f"{begin}, {size_text(size)}", *chosen[size].cells()] for size in sizes if size in chosen]
             if chosen:
+                machines.setdefault(begin.partition(",")[0], []).append(title(data))
                 break
-    return "\n".join([*table(["", "best other", "best over Thole", "times faster"], lines), ""])
+    said = "; ".join(f"{where}: {' and '.join(dict.fromkeys(names))}" for where, names in machines.items())
+    heading = [*wrapped(f"{said[:1].upper()}{said[1:]}."), ""]
+    return "\n".join([*heading, *table(["", "best other", "best over Thole", "times faster"], lines), ""])
 
 
 def mark(name: str) -> str:
@@ -164,9 +184,7 @@ def performance() -> str:
         made = with_block(text, path.name, block(path))
         if made is None:
             head, sign, tail = text.partition("\n## ")
-            data = json.loads(path.read_text())
-            title = f"{data['machine'].partition(';')[0]}, {data['date']}"
-            section = f"\n## {title}\n\n{mark(path.name)}\n{block(path)}{END}\n"
+            section = f"\n## {title(json.loads(path.read_text()))}\n\n{mark(path.name)}\n{block(path)}{END}\n"
             made = head + section + sign + tail
         text = made
     return text

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import sys
@@ -79,8 +80,14 @@ def options(secrets: tuple[str, ...]) -> str:
     return " ".join(given) or "none given"
 
 
+def moment(when: datetime.datetime) -> str:
+    """A day and a minute, in this order."""
+    return when.strftime("%Y-%m-%d %H:%M")
+
+
 def facts() -> dict[str, object]:
     return {
+        "began": moment(datetime.datetime.now(datetime.timezone.utc)),
         "cpu": machine.processor(),
         "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),

@@ -103,7 +103,7 @@ def compare(options: argparse.Namespace, console: Console, name: str) -> int:
     if options.record:
         for changed in record.take([files[1]]):
             console.print(f"Written: {changed}", markup=False)
-    return 0
+    return 1 if any(one.failures for one in (bench.results, *(part.results for part in compared.parts))) else 0
 
 
 def main() -> int:

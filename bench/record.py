@@ -4,6 +4,7 @@
 
     record.py RESULTS.json...    what was measured in pieces becomes one: their samples are put together
 
+What is there of the same machine and day gives way where the new results have all of its rows, as where a piece is new.
 The rows and what is wanted of each are those of targets.py.
 """
 
@@ -23,6 +24,7 @@ from thole.base.trouble import Trouble  # noqa: E402  (the path comes first)
 
 import documents  # noqa: E402
 import targets  # noqa: E402
+from host import moment  # noqa: E402
 from peers import NETWORK_PEERS, PEERS  # noqa: E402
 from results import Condition, Results, Series  # noqa: E402
 
@@ -82,6 +84,13 @@ def part(
     return [one for one in made if one["rows"]]
 
 
+def failed(given: list[dict[str, object]]) -> list[str]:
+    """What did not run to its end, of the parts that tables are made of."""
+    titles = [title for title, _ in PARTS]
+    parts = [part for document in given for part in document["parts"] if part["title"] in titles]
+    return sorted({name for part in parts for name in part["failures"]})
+
+
 def summary(given: list[dict[str, object]]) -> dict[str, object]:
     processors = dict.fromkeys(str(document["host"]["cpu"]) for document in given)
     if len(processors) > 1:
@@ -91,22 +100,55 @@ def summary(given: list[dict[str, object]]) -> dict[str, object]:
     for document in given:
         facts |= document["host"]
     crowds = [document["crowd"] for document in given if document.get("crowd")]
+    began = sorted(str(document["host"]["began"]).split() for document in given)
+    measured = {one["peer"] for document in given for part in document["parts"] for one in part["results"]}
+    mpis = {one.mpi for one in PEERS + NETWORK_PEERS if one.name in measured}
     return {
-        "date": datetime.date.today().isoformat(),
+        "date": began[-1][0],
+        "time": began[-1][1],
+        "since": began[0][0],
         "commit": ", ".join(commits),
         "machine": facts["machine"],
-        "mpis": [str(facts[one.mpi]) for one in PEERS if one.default and one.mpi in facts],
+        "mpis": [str(facts[one.mpi]) for one in PEERS if one.default and one.mpi in mpis],
+        "failed": failed(given),
         "parts": [one for title, table in PARTS for one in part(merged(given, title), title, table, facts)],
         "crowd": crowds[-1] if crowds else [],
     }
 
 
+def read(path: Path) -> dict[str, object]:
+    """Results. Those of benches that did not say when they began are as old as their file."""
+    document: dict[str, object] = json.loads(path.read_text())
+    written = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc)
+    document["host"].setdefault("began", moment(written))
+    return document
+
+
+def named(made: dict[str, object]) -> list[str]:
+    """The rows of a file, in whatever state of the machine."""
+    rows = [(part["title"], row) for part in made["parts"] for row in documents.rows(part)]
+    found = [f"{title}, {row.what}, {documents.size_text(row.size)}" for title, row in rows]
+    return found + (["silent peers"] if made["crowd"] else [])
+
+
+def keep(path: Path, made: dict[str, object]) -> None:
+    """Refuse to take the place of what has more."""
+    there = named(json.loads(path.read_text())) if path.exists() else []
+    lost = [name for name in there if name not in named(made)]
+    if lost:
+        raise Trouble(
+            f"{path} is there, and has what these results have not: {lost[0]}",
+            "give record.py the results of all pieces together, or remove that file",
+        )
+
+
 def take(paths: list[Path]) -> list[Path]:
     """The files that were written."""
-    made = summary([json.loads(path.read_text()) for path in paths])
+    made = summary([read(path) for path in paths])
     slug = re.sub(r"[^a-z0-9]+", "-", str(made["machine"]).partition(";")[0].lower()).strip("-")
     documents.FOLDER.mkdir(exist_ok=True)
     path = documents.FOLDER / f"{made['date']}-{slug}.json"
+    keep(path, made)
     path.write_text(json.dumps(made, indent=1) + "\n")
     documents.write()
     return [path, documents.PERFORMANCE, documents.README]

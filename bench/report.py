@@ -172,7 +172,7 @@ class Part:
         for section in self.sections:
             text.append(f"# {section.title}\n")
             text += [table.markdown() for table in section.tables()]
-        if self.results.failures:
+        if self.results.failures or self.results.missing:
             text += ["## Failures\n", failure_text(self.results)]
         return text
 
@@ -190,6 +190,7 @@ class Part:
         return {
             "title": self.title,
             "failures": self.results.failures,
+            "missing": self.results.missing,
             "conditions": conditions,
             "results": self.results.records(),
         }
@@ -197,9 +198,10 @@ class Part:
 
 def failure_text(results: Results) -> str:
     parts = []
-    for peer, reason in results.failures.items():
-        quoted = "\n".join(f"    {line}" for line in reason.splitlines())
-        parts.append(f"{peer} did not run to its end:\n\n{quoted}\n")
+    for said, reasons in (("did not run to its end", results.failures), ("was left out", results.missing)):
+        for name, reason in reasons.items():
+            quoted = "\n".join(f"    {line}" for line in reason.splitlines())
+            parts.append(f"{name} {said}:\n\n{quoted}\n")
     return "\n".join(parts)
 
 

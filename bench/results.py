@@ -77,6 +77,7 @@ class Results:
     def __init__(self) -> None:
         self.series: dict[tuple[str, str, int], Series] = {}
         self.failures: dict[str, str] = {}
+        self.missing: dict[str, str] = {}  # what cannot be measured here, and why
         self.whole = self  # what this is a part of
 
     def add(self, peer: str, output: str, floor_ns: float) -> int:

@@ -53,6 +53,12 @@ def within(folder: Path, code: str) -> str:
         ("--against /nowhere", "/nowhere"),
         ("--name a/b", "--name a/b"),
         ("--results /proc/nowhere", "/proc/nowhere"),
+        ("--list --record --quick", "--quick"),
+        ("--list --record --peers mpich", "--peers"),
+        ("--list --record --only latency", "--only"),
+        ("--list --record --sizes 8", "--sizes"),
+        ("--list --record --settings 0", "--settings"),
+        ("--list --record --part node", "--part"),
     ],
 )
 def test_refused(build: Path, words: str, said: str) -> None:
@@ -73,6 +79,8 @@ def test_against__twice(build: Path, tmp_path: Path) -> None:
         (folder / "provider" / "libthole-fi.so").touch()
     done = run(*RUN, "--build", build, *(word for folder in builds for word in ("--against", folder)))
     assert done.status == 2 and "tree" in done.output
+    done = run(*RUN, "--build", build, "--list", "--record", "--against", builds[0])
+    assert done.status == 2 and "without --against" in done.output
 
 
 @pytest.mark.parametrize(("part", "names"), [("driver", "costs, small"), ("adapters", "thole, ucx")])
@@ -250,28 +258,137 @@ print("parts", len(compared.parts), "interrupted", compared.interrupted)
     assert "parts 1 interrupted True" in within(BENCH, code)
 
 
-DOCUMENT = """
-import json, record
-def document(commit, cpu, mpis):
-    return {"host": {"commit": commit, "cpu": cpu, "kernel": "6", "machine": cpu + "; 2 CPUs", **mpis}, "parts": []}
-"""
+NODE, HOSTS = "Inside a node", "Between two hosts, MTU 1500"
+
+
+def results(
+    peers: str,
+    commit: str = "a1",
+    cpu: str = "Zen",
+    began: str = "2026-11-29 10:00",
+    title: str = NODE,
+    failures: dict[str, str] | None = None,
+) -> dict[str, object]:
+    """What a run writes in which these peers took as long as each other."""
+    mpis = {"mpich": "MPICH 5.0", "impi": "Intel", "openmpi": "Open MPI 5"}
+    host = {"commit": commit, "cpu": cpu, "kernel": "6", "machine": f"{cpu}; 2 CPUs", "began": began, **mpis}
+    series = {"test": "latency", "size": 8, "unit": "us", "samples": [1.0] * 25, "floors_ns": [40.0] * 25}
+    rows = [{"peer": peer, **series} for peer in peers.split(",")]
+    return {"host": host, "parts": [{"title": title, "failures": failures or {}, "results": rows}]}
+
+
+def summary(*given: dict[str, object]) -> dict[str, object]:
+    code = f"import json, record; print(json.dumps(record.summary({given!r})))"
+    made: dict[str, object] = json.loads(within(BENCH, code))
+    return made
 
 
 def test_record__pieces() -> None:
-    """Pieces of several commits say which; of two machines there is no record."""
-    code = DOCUMENT + """
-made = record.summary([document("a1", "Zen", {"mpich": "MPICH 5.0"}), document("b2", "Zen", {"impi": "Intel"})])
-print(json.dumps(made))
+    """Pieces of several commits and days say which, and those MPIs that were measured in one of them; of two machines
+    there is no record."""
+    made = summary(
+        results("mpich,thole-mpich", "a1", began="2026-11-28 23:50"),
+        results("intel", "b2", began="2026-11-29 00:10"),
+    )
+    assert made["commit"] == "a1, b2"
+    assert made["mpis"] == ["MPICH 5.0", "Intel"]
+    assert (made["since"], made["date"], made["time"]) == ("2026-11-28", "2026-11-29", "00:10")
+    code = f"""
+import record
 try:
-    record.summary([document("a1", "Zen", {}), document("a1", "Xeon", {})])
+    record.summary([{results("mpich")!r}, {results("mpich", cpu="Xeon")!r}])
 except record.Trouble as trouble:
     print("refused:", trouble)
 """
-    said, refused = within(BENCH, code).splitlines()
-    made = json.loads(said)
-    assert made["commit"] == "a1, b2"
-    assert sorted(made["mpis"]) == ["Intel", "MPICH 5.0"]
+    refused = within(BENCH, code)
     assert refused.startswith("refused:") and "Xeon" in refused
+
+
+def test_record__failures(tmp_path: Path) -> None:
+    """What did not run to its end is said beside the tables, of those parts that they have."""
+    made = summary(
+        results("mpich,thole-mpich", failures={"intel latency": "it hung"}),
+        results("mpich-tcp", title="Between two hosts, MTU 9000", failures={"intel-tcp latency": "it hung"}),
+    )
+    file = tmp_path / "made.json"
+    file.write_text(json.dumps(made))
+    said = within(BENCH, f"import pathlib, documents; print(documents.block(pathlib.Path({str(file)!r})))")
+    assert "Not run to their end: intel latency." in " ".join(said.split())
+
+
+def test_record__there(tmp_path: Path) -> None:
+    """What is there of a machine and a day gives way to what has all of its rows, and to nothing else. The day is that
+    of measuring, also of results that do not say it."""
+    old = results("mpich,thole-mpich")
+    del old["host"]["began"]  # type: ignore[attr-defined]
+    hosts = results("mpich-tcp,thole-mpich-both", title=HOSTS)
+    pieces = {"node": results("mpich,thole-mpich"), "hosts": hosts, "old": old}
+    for name, piece in pieces.items():
+        (tmp_path / name).write_text(json.dumps(piece))
+    os.utime(tmp_path / "old", (86400.0, 86400.0))
+    code = f"""
+import json, pathlib
+import documents, record
+folder = pathlib.Path({str(tmp_path)!r})
+documents.FOLDER = folder / "made"
+documents.write = lambda: None
+for names in (["node"], ["hosts"], ["node", "hosts"], ["node"], ["old"]):
+    try:
+        made = record.take([folder / name for name in names])[0]
+        print(made.name, [part["title"] for part in json.loads(made.read_text())["parts"]])
+    except record.Trouble as trouble:
+        print("refused:", *[title for title in ({NODE!r}, {HOSTS!r}) if title in str(trouble)])
+"""
+    assert within(BENCH, code).splitlines() == [
+        f"2026-11-29-zen.json {[NODE]}",
+        f"refused: {NODE}",
+        f"2026-11-29-zen.json {[NODE, HOSTS]}",
+        f"refused: {HOSTS}",
+        f"1970-01-02-zen.json {[NODE]}",
+    ]
+
+
+def test_documents__newest(tmp_path: Path) -> None:
+    """Of two machines of a day the one that was measured later, whatever they are called; README.md names it."""
+    for cpu, when in (("model-1", "18:00"), ("model-17", "09:00")):
+        made = summary(results("mpich,thole-mpich", cpu=cpu, began=f"2026-11-29 {when}"))
+        (tmp_path / f"2026-11-29-{cpu}.json").write_text(json.dumps(made))
+    code = f"""
+import pathlib
+import documents
+documents.FOLDER = pathlib.Path({str(tmp_path)!r})
+print(documents.readme_block())
+"""
+    assert within(BENCH, code).splitlines()[0] == "Inside a node: model-1, 2026-11-29."
+
+
+@pytest.mark.parametrize("failures", [{}, {"mpich latency": "it hung"}])
+def test_status(tmp_path: Path, failures: dict[str, str]) -> None:
+    """A peer that failed is no success of the whole; one that is not installed does not matter."""
+    code = f"""
+import argparse, pathlib
+import main, report
+from rich.console import Console
+class Bench:
+    def __init__(self, *_):
+        self.results, self.cpus, self.found, self.commands, self.repeated = main.network.Results(), [0], {{}}, {{}}, 0
+    def tool(self, name):
+        return pathlib.Path(name)
+def measure(bench, chosen, compared):
+    bench.results.failures |= {failures!r}
+    bench.results.missing["intel"] = "this MPI is not installed"
+    compared.take(bench, report.Part({NODE!r}, bench.results, []))
+main.Bench, main.measure_node = Bench, measure
+main.host.machine_line = lambda *_: "a machine"
+main.compile_programs = lambda *_: {{}}
+main.os.sched_setaffinity = lambda *_: None
+options = argparse.Namespace(build=pathlib.Path("."), part="node", list=False, record=False, peers=None, only=None,
+                             results=pathlib.Path({str(tmp_path)!r}))
+print("status", main.compare(options, Console(), "n"))
+"""
+    assert f"status {len(failures)}" in within(BENCH, code)
+    made = json.loads((tmp_path / "n.json").read_text())["parts"][0]
+    assert (made["failures"], list(made["missing"])) == (failures, ["intel"])
 
 
 @pytest.mark.parametrize(
