@@ -171,11 +171,8 @@ def unavailable(peer: Peer, found: dict[str, Mpi], programs: dict[str, Path]) ->
                 require_ucx(found[peer.mpi])
         except Trouble as trouble:
             return str(trouble)
-    if peer.provider and not (peer.provider / paths.PROVIDER).is_file():
-        return f"there is no {paths.PROVIDER} in {peer.provider}"
-    if peer.provider and peer.through == "ucx" and not (peer.provider.parent / "ucx" / paths.UCX).is_file():
-        return f"there is no {paths.UCX} beside {peer.provider}"
-    return ""
+    lacking = [path for path in peer.libraries().values() if not path.is_file()]
+    return f"there is no {lacking[0]}" if lacking else ""
 
 
 def with_others(chosen: list[Peer], builds: list[Path]) -> list[Peer]:

@@ -10,6 +10,7 @@ import fnmatch
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from thole.base import paths
 from thole.mpi.families import Mpi, family_named
 
 
@@ -47,14 +48,20 @@ class Peer:
         names = {"fabric": mpi.fabric or "", "fabric_dir": folder, "interface": interface}
         return {name: value.format(**names) for name, value in self.environment.items()}
 
-    def provided(self) -> dict[str, str]:
-        """What takes the place of what `thole run` says."""
+    def libraries(self) -> dict[str, Path]:
+        """Those that are another build's of Thole, by the variable that leads to them."""
         if not self.provider:
             return {}
-        folders = {"FI_PROVIDER_PATH": str(self.provider)}
+        found = {"FI_PROVIDER_PATH": self.provider / paths.PROVIDER}
         if self.through == "ucx":
-            folders["LD_LIBRARY_PATH"] = str(self.provider.parent / "ucx")
-        return folders
+            found["LD_LIBRARY_PATH"] = self.provider.parent / "ucx" / paths.UCX
+        if self.heap:
+            found["LD_PRELOAD"] = self.provider.parent / "heap" / paths.HEAP
+        return found
+
+    def provided(self) -> dict[str, str]:
+        """What takes the place of what `thole run` says."""
+        return {name: str(path if name == "LD_PRELOAD" else path.parent) for name, path in self.libraries().items()}
 
     def over(self, build: Path) -> Peer:
         """The same over another build of Thole, which its name says."""

@@ -83,6 +83,25 @@ def test_against__twice(build: Path, tmp_path: Path) -> None:
     assert done.status == 2 and "without --against" in done.output
 
 
+def test_against__libraries(tmp_path: Path) -> None:
+    """What is measured over another build has each library of that build."""
+    code = f"""
+import pathlib
+from peers import NETWORK_PEERS, PEERS
+for peer in PEERS + NETWORK_PEERS:
+    if peer.thole:
+        other = peer.over(pathlib.Path({str(tmp_path)!r}))
+        print(peer.heap, peer.through, *sorted(f"{{name}}={{value}}" for name, value in other.provided().items()))
+"""
+    found = [f"FI_PROVIDER_PATH={tmp_path}/provider"]
+    ucx, heap = f"LD_LIBRARY_PATH={tmp_path}/ucx", f"LD_PRELOAD={tmp_path}/heap/libthole-heap.so"
+    assert set(within(BENCH, code).splitlines()) == {
+        " ".join(["False", "libfabric", *found]),
+        " ".join(["False", "ucx", *found, ucx]),
+        " ".join(["True", "libfabric", *found, heap]),
+    }
+
+
 @pytest.mark.parametrize(("part", "names"), [("driver", "costs, small"), ("adapters", "thole, ucx")])
 def test_list__counted(build: Path, part: str, names: str) -> None:
     """Parts that are counted are listed as the others are, and no guest is started."""
