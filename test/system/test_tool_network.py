@@ -24,7 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import InstalledMpi, Tool, clean_environment
+from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from test_tool_troubles import HYDRA
 from thole.base.text import size_parse
@@ -36,7 +36,7 @@ from thole.frames import tracing as tracing_module
 from thole.mpi import families as mpi_table
 from thole.mpi import launch as launches
 from thole.perf.results import Measured, Series, Way
-from thole_lab.process import wait_until
+from thole_lab.process import run, wait_until
 from thole_lab.testbed import Testbed
 
 WAIT_S = 60.0  # for what takes a moment on an idle machine
@@ -487,6 +487,34 @@ def test_perf_network__two_hosts(two: Testbed, thole: Tool, tmp_path: Path) -> N
     assert found["other"]["address"] == two.addresses[1]
     assert 1400 <= found["ways"]["here"]["frame_max"] <= 1500
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_perf_network__yields_where_both_share_a_core(
+    request: pytest.FixtureRequest, thole: Tool, tmp_path: Path, apart: bool
+) -> None:
+    """At each look on a host whose one core both ranks share; not where each has a host with one core."""
+    counted, said = tmp_path / "yields.so", tmp_path / "yields"
+    source = ROOT / "test" / "system" / "yields_of_perf.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", source, "-o", counted], check=True)
+    cores = sorted(os.sched_getaffinity(0))
+    if apart and len(cores) < 2:
+        pytest.skip("two hosts with a core each need two cores")
+    words = [[*thole.command, "perf"], ["env", f"LD_PRELOAD={counted}", f"YIELDS={said}", *thole.command, "perf"]]
+    if apart:
+        two: Testbed = request.getfixturevalue("two")
+        there, here = (two.command(host, *words[1 - host], cpus=[cores[-host]]) for host in (1, 0))
+        name = two.names[1]
+    else:
+        there, here = (["taskset", "-c", str(cores[0]), *each] for each in words)
+        name = "127.0.0.1"
+    with listening([*there, "--listen", "--port", "0"]) as one:
+        here += ["--host", name, "--port", str(one.port), "--bare", "--sizes", "8", *QUICK]
+        done = run(here, clean_environment(), WAIT_S)
+    assert not done.failure
+    looks, yields = map(int, said.read_text().split())
+    assert looks > 0
+    assert 2 * yields < looks if apart else yields >= looks
 
 
 def test_perf_network__nobody_there(thole: Tool) -> None:

@@ -278,6 +278,23 @@ static int key_add(struct perf_plan *plan, uint64_t key)
 	return 0;
 }
 
+/* Whether the other end is on this host too, as where a listener is tried at home: it has the same address then. */
+static bool other_is_here(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof address;
+	char own[64], theirs[64];
+
+	if (getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+		return false;
+	name_of(&address, length, own, sizeof own);
+	length = sizeof address;
+	if (getpeername(fd, (struct sockaddr *)&address, &length) < 0)
+		return false;
+	name_of(&address, length, theirs, sizeof theirs);
+	return strcmp(own, theirs) == 0;
+}
+
 static int rank_begin(struct perf_plan *plan, int number, int fd, const char *other)
 {
 	static struct perf_shared shared;
@@ -286,7 +303,7 @@ static int rank_begin(struct perf_plan *plan, int number, int fd, const char *ot
 	rank.plan = plan;
 	rank.shared = &shared;
 	rank.rank = number;
-	rank.one_core = plan->cores[0] == plan->cores[1];
+	rank.one_core = plan->cores[0] == plan->cores[1] && other_is_here(fd);
 	rank.in = rank.out = fd;
 	rank.other = other;
 	timeout_set(fd, plan->patience_ns);

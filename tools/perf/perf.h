@@ -123,7 +123,7 @@ struct perf_rank {
 	struct thole_endpoint *endpoint; /* of perf_api_thole; NULL: not open */
 	uint32_t peer;
 	int rank;
-	bool one_core; /* both ranks on one core: whoever waits must yield */
+	bool one_core; /* both ranks on one core of one host: whoever waits must yield */
 	bool meeting;  /* between hosts: nothing has crossed by Thole yet */
 	int in, out;   /* to the other rank: pipes, or the TCP connection twice */
 	const char *other; /* the host of the other rank, as it is known here; NULL: this one */
