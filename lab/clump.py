@@ -48,15 +48,14 @@ def _counted(bed: Bed, made: Section) -> None:
 
 
 def section(bed: Bed) -> Section:
-    eager, get = bed.node(SIZES, *EAGER), bed.node(SIZES, *GET)
-    today = bed.node(SIZES)
-    net_eager, rendezvous = bed.between(SIZES, 1500, *NET_EAGER), bed.between(SIZES, 1500, *NET_RENDEZVOUS)
+    eager, get, today = bed.node(SIZES, EAGER, GET, ())
+    net_eager, rendezvous = bed.between(SIZES, 1500, NET_EAGER, NET_RENDEZVOUS)
     made = Section(
         "mpich-pm-clump",
         "MPICH-PM/CLUMP: an MPI library for clusters of SMPs",
         "Eager is the ring (`bulk=ring`, two copies), get is process_vm_readv (`bulk=one-copy`), by `thole perf` on "
-        "two cores, and between two network namespaces joined by a veth; instructions of both ends by guests whose "
-        "clock goes by them, in one and between two.",
+        "two cores, and between two network namespaces joined by a veth, by turns; instructions of both ends by "
+        "guests whose clock goes by them, in one and between two.",
     )
     ratio, net_ratio = get.peak() / eager.peak(), rendezvous.peak() / net_eager.peak()
     theirs, net_theirs = THEIRS["get"][1] / THEIRS["eager"][1], THEIRS["net rendezvous"][1] / THEIRS["net eager"][1]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """This machine's numbers, by `thole perf`: two ranks of one host, or one on each of two hosts (network namespaces);
-what its processor and kernel cost (costs.py); and what counted.py finds in guests."""
+what its processor and kernel cost (costs.py); and what counted.py finds in guests. Ways that are compared are measured
+by turns."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from thole.base.trouble import Trouble
 from thole_lab import process
@@ -24,6 +25,7 @@ from claims import Section
 from costs import Costs
 from counted import Counts, Way, count
 
+One = TypeVar("One")
 LIMIT_S = 180.0
 START_S = 20.0
 
@@ -35,10 +37,12 @@ class Effort:
     rounds: int
     sample_ms: int
 
-    def words(self) -> list[str]:
-        return ["--rounds", str(self.rounds), "--sample-ms", str(self.sample_ms)]
+    def turn(self) -> list[str]:
+        """A round of one way."""
+        return ["--rounds", "1", "--sample-ms", str(self.sample_ms)]
 
 
+Options = tuple[str, ...]  # of Thole
 Points = tuple[tuple[float, float], ...]
 
 
@@ -68,6 +72,15 @@ def _read(found: dict[str, Any]) -> Measured:
     latency = tuple((row["size"], row["best_us"] / 1e6) for row in found.get("latency", []))
     rate = tuple((row["size"], row["best_bytes_per_s"]) for row in found.get("bandwidth", []))
     return Measured(latency, rate)
+
+
+def best(turns: Sequence[Measured]) -> Measured:
+    latency = [dict(turn.latency) for turn in turns]
+    rate = [dict(turn.rate) for turn in turns]
+    return Measured(
+        tuple((size, min(turn[size] for turn in latency)) for size in latency[0]),
+        tuple((size, max(turn[size] for turn in rate)) for size in rate[0]),
+    )
 
 
 def _run(words: Sequence[str], what: str) -> Any:
@@ -120,10 +133,18 @@ class Bed:
             made.missing.append(f"what is counted in guests: {trouble}")
             return {}
 
-    def node(self, sizes: str, *options: str) -> Measured:
-        words = [*self.tool, "--json", "--latency", "--bandwidth", "--sizes", sizes, *self.effort.words()]
-        words += [word for option in options for word in ("--option", option)]
-        return _read(_run(words, "thole perf inside this host"))
+    def by_turns(self, ways: Sequence[One], once: Callable[[One], Measured]) -> list[Measured]:
+        """What disturbs one disturbs the others; who is last in a round is first in the next."""
+        found: list[list[Measured]] = [[] for _ in ways]
+        for number in range(self.effort.rounds):
+            for at in range(len(ways))[:: -1 if number % 2 else 1]:
+                found[at].append(once(ways[at]))
+        return [best(turns) for turns in found]
+
+    def node(self, sizes: str, *ways: Options) -> list[Measured]:
+        """By each of some ways."""
+        words = [*self.tool, "--json", "--latency", "--bandwidth", "--sizes", sizes, *self.effort.turn()]
+        return self.by_turns(ways, lambda way: _read(_run([*words, *_chosen(way)], "thole perf inside this host")))
 
     def line(self) -> float:
         """Nanoseconds that a cache line takes from one core to another now: what all that is measured in a node, and
@@ -131,18 +152,27 @@ class Bed:
         words = [*self.tool, "--json", "--latency", "--sizes", "8", "--rounds", "3", "--sample-ms", "2"]
         return float(_run(words, "thole perf inside this host")["bare"]["best_us"]) * 1e3
 
-    def between(self, sizes: str, mtu: int, *options: str, bare: bool = False) -> Measured:
-        """bare: TCP in place of Thole."""
+    def between(self, sizes: str, mtu: int, *ways: Options | None) -> list[Measured]:
+        """By each of some ways; None: TCP in place of Thole."""
         if self.hosts is None:
             self.hosts = self._stack.enter_context(Testbed())
             self.hosts.pin([[cpu] for cpu in sorted(os.sched_getaffinity(0))])
-        self.hosts.set_mtu(mtu)
-        chosen = [word for option in options for word in ("--option", option)]
-        with listener(self.hosts, self.tool, chosen) as port:
-            words = [*self.tool, "--host", self.hosts.names[1], "--port", port, "--json", "--sizes", sizes]
-            words += ["--bare"] if bare else ["--latency", "--bandwidth"]
-            found = _run(self.hosts.command(0, *words, *chosen, *self.effort.words()), "thole perf between two hosts")
-        return _bare(found) if bare else _read(found)
+        hosts = self.hosts
+        hosts.set_mtu(mtu)
+
+        def once(way: Options | None) -> Measured:
+            chosen = _chosen(way or ())
+            with listener(hosts, self.tool, chosen) as port:
+                words = [*self.tool, "--host", hosts.names[1], "--port", port, "--json", "--sizes", sizes]
+                words += ["--bare"] if way is None else ["--latency", "--bandwidth"]
+                found = _run(hosts.command(0, *words, *chosen, *self.effort.turn()), "thole perf between two hosts")
+            return _bare(found) if way is None else _read(found)
+
+        return self.by_turns(ways, once)
+
+
+def _chosen(options: Options) -> list[str]:
+    return [word for option in options for word in ("--option", option)]
 
 
 def _bare(found: dict[str, Any]) -> Measured:

@@ -506,6 +506,48 @@ measure._run(["x"], "x")
     assert done.output.strip() == "[]", done.output + done.errors
 
 
+def test_papers__turns() -> None:
+    """Ways that are compared are measured by turns, a round each, inside a node and between hosts; the best counts."""
+    code = """
+import contextlib, json, pathlib
+import clump, measure, openmx
+from thole_lab import process
+class Hosts:
+    names = ["a", "b"]
+    def set_mtu(self, mtu): print("mtu", mtu)
+    def command(self, host, *words): return list(words)
+@contextlib.contextmanager
+def listener(hosts, tool, chosen):
+    yield "1"
+number = 0
+def run(words, environment, limit_s):
+    global number
+    number += 1
+    print(words[words.index("--rounds") + 1], *[word for word in words if "=" in word or word == "--bare"])
+    sizes = words[words.index("--sizes") + 1].split(",")
+    size = lambda word: int(word[:-1]) << {"k": 10, "m": 20}[word[-1]] if word[-1] in "km" else int(word)
+    latency = [{"size": size(word), "best_us": 100.0 - number} for word in sizes]
+    rate = [{"size": size(word), "best_bytes_per_s": 100.0 - number} for word in sizes]
+    return process.Outcome(0, json.dumps({"latency": latency, "bandwidth": rate, "tcp": latency}), "", 0.0)
+measure.listener, measure.process.run = listener, run
+bed = measure.Bed(pathlib.Path("."), measure.Effort(2, 1), guests=False)
+bed.hosts = Hosts()
+found = bed.node("8", ("x=1",), ("x=2",))
+print([(round(one.at(8) * 1e6), one.peak()) for one in found])
+clump.section(bed)
+openmx.section(bed)
+"""
+    said = within(LAB, code).splitlines()
+    assert said[:5] == ["1 x=1", "1 x=2", "1 x=2", "1 x=1", "[(96, 99.0), (97, 98.0)]"]
+    eager, get, now = "1 bulk=ring eager_max=1m", "1 bulk=one-copy eager_max=0", "1"
+    assert said[5:11] == [eager, get, now, now, get, eager]
+    net_eager, rendezvous = "1 net_eager_max=1m", "1 net_eager_max=0"
+    assert said[11:16] == ["mtu 1500", net_eager, rendezvous, rendezvous, net_eager]
+    mxoe, own, tcp = "1 codec=mxoe", "1 link=raw", "1 --bare"
+    assert said[16:25] == ["mtu 9000", mxoe, own, now, tcp, tcp, now, own, mxoe]
+    assert said[25:] == ["mtu 1500", now, tcp, tcp, now]
+
+
 @pytest.mark.parametrize(
     "change", [{"copy": [[1024, 5000]]}, {"copy": []}, {"pin_page_ns": 0}, {"call_ns": -1}, {"copy": [[0, 0]]}]
 )
