@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Take back what `meson install` put somewhere: uninstall.py BUILD [DESTDIR], with meson in PATH.
 
-The build folder knows what is installed and where, so it need not be the run that installed. Folders that are left
-empty go too, but for those of the system.
+The build folder knows what is installed and where, so it need not be the run that installed. Meson's list of files
+is of when it last made build files, and the prefix of when it was configured: where these differ, nothing is removed.
+Folders that are left empty go too, but for those of the system.
 """
 
 from __future__ import annotations
@@ -59,14 +60,21 @@ def main() -> int:
     build, destdir = [*sys.argv[1:], ""][:2]
     options = {row["name"]: row["value"] for row in introspect(build, "buildoptions")}  # type: ignore[attr-defined]
     prefix = Path(options["prefix"])
+    listed = [Path(path) for path in introspect(build, "installed").values()]  # type: ignore[attr-defined]
+    for path in listed:
+        if prefix not in path.parents:
+            print(
+                f"{path} is not below {prefix}; first: meson setup --reconfigure {build} -Dprefix={prefix}",
+                file=sys.stderr,
+            )
+            return 2
     if not destdir and linked_by_setup(prefix):
         print(
             f"thole setup made MPIs use what is below {prefix}; first: {prefix}/bin/thole setup --undo",
             file=sys.stderr,
         )
         return 2
-    installed = [below(Path(path), destdir) for path in introspect(build, "installed").values()]  # type: ignore[attr-defined]
-    gone = [path for path in installed if os.path.lexists(path)]
+    gone = [path for path in (below(path, destdir) for path in listed) if os.path.lexists(path)]
     for path in gone:
         if path.is_dir() and not path.is_symlink():  # the driver's sources
             shutil.rmtree(path)

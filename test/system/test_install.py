@@ -210,6 +210,47 @@ def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
     assert {name: row for name, row in snapshot(tmp_path).items() if name in before} == before
 
 
+def toy_of(folder: Path) -> None:
+    """A project of one file, with what the Makefile asks of one; prefixes are below it."""
+    (folder / "tools").mkdir()
+    (folder / "tools" / "uninstall.py").symlink_to(ROOT / "tools" / "uninstall.py")
+    (folder / "tools" / "packages.sh").write_text("#!/bin/sh\n")
+    (folder / "tools" / "packages.sh").chmod(0o755)
+    (folder / "meson_options.txt").write_text("option('tests', type: 'boolean')\n")
+    (folder / "meson.build").write_text("project('toy')\ninstall_data('meson.build', install_dir: 'share/thole')\n")
+
+
+def test_uninstall__of_two_prefixes_the_one_that_is_named(build: Path, tmp_path: Path) -> None:
+    """By make, whatever prefix was installed last."""
+    meson_below(build)
+    toy_of(tmp_path)
+    env = clean_environment(XDG_STATE_HOME=str(tmp_path))
+    make = ("make", "-f", ROOT / "Makefile", "-C", tmp_path, f"TOOL={Path(sys.executable).parent}")
+    first, second = (tmp_path / name for name in ("first", "second"))
+    for prefix in (first, second):
+        ran(*make, "install", f"PREFIX={prefix}", env=env)
+    for prefix, left in ((first, [second]), (second, [])):
+        said = ran(*make, "uninstall", f"PREFIX={prefix}", env=env)
+        assert f"removed 1 files below {prefix}" in said
+        assert [path for path in (first, second) if (path / "share" / "thole" / "meson.build").exists()] == left
+        assert not list(prefix.rglob("*"))
+
+
+def test_uninstall__not_what_is_below_another_prefix(build: Path, tmp_path: Path) -> None:
+    """Meson says by its options which prefix is next, and by its list of files where they went before."""
+    env = meson_below(build) | {"XDG_STATE_HOME": str(tmp_path)}
+    toy_of(tmp_path)
+    ran("meson", "setup", tmp_path / "build", tmp_path, f"-Dprefix={tmp_path}/first", env=env)
+    ran("meson", "install", "-C", tmp_path / "build", env=env)
+    ran("meson", "configure", tmp_path / "build", f"-Dprefix={tmp_path}/second", env=env)
+    done = subprocess.run(
+        [ROOT / "tools" / "uninstall.py", tmp_path / "build"], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stdout
+    assert f"{tmp_path}/first/share/thole/meson.build is not below {tmp_path}/second" in done.stderr
+    assert (tmp_path / "first" / "share" / "thole" / "meson.build").exists()
+
+
 @pytest.mark.parametrize("name", ["thole", "myriexpress"])
 def test_build_folder__serves_programs(build: Path, tmp_path: Path, name: str) -> None:
     """By pkg-config, with the headers of the interface, and none of the library's own beside them."""
