@@ -22,6 +22,7 @@ TOOL  := $(VENV)/tool/bin
 SYSTEM = $(TOOL)/python -m pytest test/system --build $(BUILD) -n $(AT_ONCE) --maxschedchunk 1
 # Two at a time, since most have one processor.
 GUESTS = $(TOOL)/python -m pytest test/vm --build $(BUILD) -q -rfEs -n 2 --maxschedchunk 1
+MUTATE = PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python test/mutants/mutants.py --build $(BUILD) $(MUTANTS)
 # What Meson's tests said stands far above by then.
 FAILED = $(TOOL)/python test/failed.py --build $(BUILD)
 # Folders of the user's, whose names may have blanks: abspath would take each for several.
@@ -91,12 +92,12 @@ test: setup-tests
 	$(FAILED); \
 	exit $$status
 
-# What a release must pass beside: it takes hours.
+# What a release must pass beside: it takes hours. No $(MAKE) here either.
 test-all: build-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 wheel papers
 	@status=0; \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --setup all --print-errorlogs || status=1; \
-	$(MAKE) mutants || status=1; \
+	$(MUTATE) || status=1; \
 	tools/packages.sh vm || true; \
 	MPI_TESTS=full $(GUESTS) || status=1; \
 	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
@@ -123,7 +124,7 @@ sim: build-tests
 	@$(BUILD)/sim/thole-sim --seed $(SEED) --seeds $(SEEDS)
 
 mutants: build-tests
-	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python test/mutants/mutants.py --build $(BUILD) $(MUTANTS)
+	@$(MUTATE)
 
 bench: build venvs
 	@tools/packages.sh test

@@ -4,7 +4,8 @@
 
     failed.py [--build DIR]       a paragraph a test; the exit status says nothing
 
-Owns nothing: reads what Meson wrote about its last run.
+Owns nothing: reads what Meson wrote about its last run, which has a log named after its setup, unless that is the
+default one.
 """
 
 from __future__ import annotations
@@ -26,9 +27,8 @@ def paragraph(test: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What of Meson's tests failed.")
     parser.add_argument("--build", type=Path, default=Path("build"))
-    log = parser.parse_args().build / "meson-logs" / "testlog.json"
-    tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    for test in tests:
+    logs = sorted((parser.parse_args().build / "meson-logs").glob("testlog*.json"), key=lambda log: log.stat().st_mtime)
+    for test in [json.loads(line) for log in logs[-1:] for line in log.read_text().splitlines()]:
         if test["result"] not in GOOD:
             print(paragraph(test))
 

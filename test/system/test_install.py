@@ -283,6 +283,37 @@ def test_make__names_with_blanks(build: Path) -> None:
         assert (word, f"{ROOT}/c d") in zip(words, words[1:])
 
 
+@pytest.mark.parametrize("kind", ["test", "test-all"])
+def test_make__only_says_what_it_would_test(tmp_path: Path, kind: str) -> None:
+    toy_of(tmp_path)
+    for name in ("meson", "python"):
+        (tmp_path / name).write_text("#!/bin/sh\ntouch ran\n")
+        (tmp_path / name).chmod(0o755)
+    said = ran("make", "-n", "-f", ROOT / "Makefile", "-C", tmp_path, kind, "AT_ONCE=1", f"TOOL={tmp_path}")
+    assert "failed.py" in said
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("setup", [[], ["--setup", "all"]])
+def test_failed__says_what_failed_last(build: Path, tmp_path: Path, setup: list[str]) -> None:
+    """Meson writes about each setup, but the default one, into a log of its own."""
+    env = meson_below(build)
+    (tmp_path / "meson.build").write_text(
+        "project('toy')\ntest('broken', find_program('sh'), args: ['-c', 'test -e mended || { echo why; exit 3; }'])\n"
+        "add_test_setup('default', is_default: true)\nadd_test_setup('all')\n"
+    )
+    ran("meson", "setup", tmp_path / "build", tmp_path, env=env)
+    once, again = (["meson", "test", "-C", tmp_path / "build", *words] for words in ([], ["--setup", "all"]))
+    if not setup:
+        once, again = again, once
+    (tmp_path / "build" / "mended").touch()
+    ran(*once, env=env)
+    (tmp_path / "build" / "mended").unlink()
+    assert subprocess.run(again, env=env, capture_output=True, check=False).returncode == 1
+    said = ran(sys.executable, ROOT / "test" / "failed.py", "--build", tmp_path / "build")
+    assert re.fullmatch(r"FAIL toy:broken, \S+ s, exit status 3\n    why\n", said), said
+
+
 @pytest.mark.parametrize(
     ("words", "said"), [("'-m32'", "a compiler for 64 bits"), ("'-I', '@DIRNAME@'", "needs glibc (2.34 or later)")]
 )
