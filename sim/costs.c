@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "costs.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,10 @@ static bool costs_number(const char **words, uint64_t *value_p)
 
 	if (**words < '0' || **words > '9')
 		return false;
+	errno = 0;
 	*value_p = strtoull(*words, &end, 10);
 	*words = end;
-	return true;
+	return errno == 0;
 }
 
 /* BYTES:RATE, once for each level, the last with 0 bytes: all that is longer. */

@@ -8,6 +8,7 @@
  * A seed says all that happens. --twice runs each one again and compares the hashes of the two histories. What fails is
  * printed with the command that runs it again. A child does the work, so that a crash, too, is told with its seed.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,8 +33,8 @@ enum { LIMIT_S = 300 }; /* of the real world, for one seed */
 
 static struct {
 	const struct scenario *scenario;
-	uint64_t first, count;
-	uint32_t size, links;
+	uint64_t first, count, size;
+	uint32_t links;
 	bool trace, twice, verbose, moves, any_nic, beside;
 	const struct codec *codec;
 	const struct nic_model *nic;
@@ -60,7 +61,7 @@ static void say_replay(FILE *to, uint64_t seed)
 	if (config.integrity)
 		fprintf(to, " --integrity %s", integrities[config.integrity]);
 	if (config.size)
-		fprintf(to, " --size %u", config.size);
+		fprintf(to, " --size %llu", (unsigned long long)config.size);
 	if (config.links)
 		fprintf(to, " --links %u", config.links);
 	if (config.moves)
@@ -76,7 +77,8 @@ static bool run_seed(uint64_t seed, uint64_t *hash_p)
 	static struct simulation simulation;
 	bool failed;
 
-	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity, .size = config.size,
+	simulation = (struct simulation){.codec = config.codec, .integrity = config.integrity,
+					  .size = (uint32_t)config.size,
 					  .links = config.links, .moves = config.moves, .nic = config.nic,
 					  .any_nic = config.any_nic, .beside = config.beside,
 					  .instrumented = INSTRUMENTED};
@@ -130,8 +132,8 @@ static int run_all(void)
 {
 	int status = 0;
 
-	for (uint64_t seed = config.first; seed < config.first + config.count; seed++) {
-		uint64_t hash, again = 0;
+	for (uint64_t i = 0; i < config.count; i++) {
+		uint64_t seed = config.first + i, hash, again = 0;
 		bool alike;
 
 		board->seed = seed;
@@ -175,6 +177,19 @@ static bool integrity_find(const char *name)
 	return false;
 }
 
+/* A whole number from 1 on, and nothing behind it: else nothing might be run, and be well. */
+static bool argument_number(const char *option, const char *text, uint64_t most, uint64_t *number_p)
+{
+	char *end;
+
+	errno = 0;
+	*number_p = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && !errno && *number_p >= 1 && *number_p <= most)
+		return true;
+	fprintf(stderr, "--%s is a whole number from 1 to %llu\n", option, (unsigned long long)most);
+	return false;
+}
+
 /* Returns -1 to go on, else the status to exit with. */
 static int arguments(int argc, char **argv)
 {
@@ -213,14 +228,16 @@ static int arguments(int argc, char **argv)
 			}
 			break;
 		case 'f':
-			config.first = strtoull(optarg, NULL, 0);
+			if (!argument_number("seed", optarg, UINT64_MAX, &config.first))
+				return 2;
 			break;
 		case 'n':
-			config.count = strtoull(optarg, NULL, 0);
+			if (!argument_number("seeds", optarg, UINT64_MAX, &config.count))
+				return 2;
 			break;
 		case 'k':
-			config.links = (uint32_t)strtoul(optarg, NULL, 0);
-			if (config.links != 3) {
+			config.links = 3;
+			if (strcmp(optarg, "3") != 0) {
 				fprintf(stderr, "--links is 3; without it there are one or two\n");
 				return 2;
 			}
@@ -240,7 +257,8 @@ static int arguments(int argc, char **argv)
 			config.beside = true;
 			break;
 		case 'z':
-			config.size = (uint32_t)strtoul(optarg, NULL, 0);
+			if (!argument_number("size", optarg, UINT32_MAX, &config.size))
+				return 2;
 			break;
 		case '2':
 			config.twice = true;
@@ -257,6 +275,10 @@ static int arguments(int argc, char **argv)
 		default:
 			return 2;
 		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "%s belongs to no option\n", argv[optind]);
+		return 2;
 	}
 	if (config.scenario->engine && config.nic && !config.beside) {
 		fprintf(stderr, "%s needs links, which --adapter leaves out; --beside has both\n",

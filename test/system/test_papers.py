@@ -201,7 +201,7 @@ def test_costs__measured(build: Path, tmp_path: Path) -> None:
 
 
 def test_costs__nonsense(build: Path) -> None:
-    for words in ("pin", "pin=", "pin=x", "nothing=1", "pin=1,", "copy=1", "copy=1:0", "pin=1 "):
+    for words in ("pin", "pin=", "pin=x", "nothing=1", "pin=1,", "copy=1", "copy=1:0", "pin=1 ", f"pin={1 << 64}"):
         command = [build / "sim/thole-sim-sci", "--costs", words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and words in done.stderr, words
