@@ -14,6 +14,7 @@ enum {
 
 /* The bytes of a message by its number. */
 void pattern_write(uint8_t *to, uint64_t number, uint64_t length);
+uint8_t pattern_byte_at(uint64_t number, uint64_t at);
 /* The first word that is not of this message, or `length`. `from` is a multiple of 8. */
 uint64_t pattern_compare(const uint8_t *bytes, uint64_t number, uint64_t from, uint64_t length);
 

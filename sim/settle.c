@@ -5,9 +5,8 @@
  */
 #include "traffic.h"
 
-#include <stdlib.h>
-
 #include "base/counters.h"
+#include "exposed.h"
 #include "mover.h"
 #include "transport/datagram/connection.h"
 
@@ -78,40 +77,6 @@ static bool traffic_cancel_all(struct traffic *traffic)
 		if (traffic->processes[i]->state == PROCESS_ALIVE)
 			player_test(player_of(traffic->processes[i]));
 	return all;
-}
-
-/* Each fetched value is there once, and each source sees its own in order. */
-static void check_atomics(struct traffic *traffic, struct process *target)
-{
-	struct player *player = player_of(target);
-	uint64_t done = 0, failed = 0, most = player->cells[0];
-	uint8_t *seen = sim_alloc(most + 1);
-	uint64_t last[TRAFFIC_CELLS][2] = {{0}};
-
-	for (uint64_t i = 1; i < traffic->op_count; i++) {
-		struct op *op = traffic->ops[i];
-		uint64_t *newest;
-
-		if (op->kind != OP_ATOMIC || op->peer != target || op->dropped)
-			continue;
-		newest = &last[op->by->index][op->offset != 0];
-		if (op->offset == 0) {
-			done += op->status == 0;
-			failed += op->status != 0;
-		}
-		if (op->status)
-			continue;
-		if (op->result + 1 <= *newest)
-			op_fail(op, "it was applied out of order");
-		*newest = op->result + 1;
-		if (op->offset == 0 && (op->result >= most || seen[op->result]++))
-			op_fail(op, "two of them have had the same value");
-	}
-	if (most < done || most > done + failed)
-		world_fail(traffic->world, "%llu atomics succeeded on %u and %llu failed, but %llu were applied",
-			   (unsigned long long)done, target->index, (unsigned long long)failed,
-			   (unsigned long long)most);
-	free(seen);
 }
 
 struct rest {
@@ -243,8 +208,7 @@ void traffic_settle(struct traffic *traffic, uint64_t limit_ns)
 			continue;
 		check_rest(process);
 		awake += traffic->network->numbered; /* for its next word that it is there */
-		if (process->index < TRAFFIC_PROCESSES_MAX)
-			check_atomics(traffic, process);
+		exposed_check(process);
 	}
 	if (!world->failed && world->heap.count > awake)
 		world_fail(world, "something still goes on though all is at rest");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "exposed.h"
 #include "op.h"
 
 enum {
@@ -258,6 +259,7 @@ static void act_cancel(struct process *process, struct process *other)
 static void act_put(struct process *process, struct process *other)
 {
 	struct player *player = player_of(process);
+	struct op **slot = &player_of(other)->slot[process->index];
 	struct dice *dice = &process->world->traffic;
 	uint64_t length = length_random(player->traffic);
 	bool wrong = dice_below(dice, 50) == 0;
@@ -267,12 +269,17 @@ static void act_put(struct process *process, struct process *other)
 
 	if (player->putting[other->index])
 		return;
+	exposed_check_slot(other, process->index);
 	op = op_new(process, OP_PUT, other, length < TRAFFIC_SLOT ? length : TRAFFIC_SLOT);
 	op->flags = dice_chance(dice, player->traffic->plan.imm) && !wrong ? THOLE_IMM : 0;
 	op->expected = wrong ? THOLE_ERR_KEY : 0;
 	op->imm = op->number;
 	pattern_write(op->buffer, op->number, op->length);
 	player->putting[other->index] = true;
+	if (!wrong) {
+		op->earlier = *slot;
+		*slot = op;
+	}
 	world_tell(process->world, "%u: put %llu to %u, %llu bytes", process->index, (unsigned long long)op->number,
 		   other->index, (unsigned long long)op->length);
 	count = cut_segments(op, segments, dice_below(dice, 2));

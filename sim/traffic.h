@@ -5,7 +5,7 @@
  * Every operation is remembered, on all processes, so that what is reported can be compared with what was asked for:
  *   - a message arrives once, unaltered, at a receive that accepts it, and in matching order;
  *   - an operation that fails does so for a reason that is true;
- *   - memory changes where a put says so, atomics are applied once each, in order;
+ *   - memory changes where a put says so and nowhere else, atomics are applied once each, in order (exposed.c);
  *   - in the end everything has ended, and nothing is left over in any endpoint.
  *
  * A message's tag has its number above TRAFFIC_TAG_BITS, which receives do not look at, and its bytes follow from it.
@@ -31,7 +31,7 @@ struct op {
 	struct list_node node;            /* of by->open, until it has ended */
 	struct traffic *traffic;
 	struct process *by, *peer;        /* peer: the destination; of a receive its source, NULL: any */
-	struct op *earlier, *later;       /* messages from the same process to the same, in the same queue */
+	struct op *earlier, *later;       /* messages from the same process to the same, in the same queue; or puts */
 	struct op *match;                 /* of a message its receive, and the other way round */
 	const struct op *only;            /* of a receive: the one message that it is for; NULL: it says by its tag */
 	struct thole_request *request;
@@ -89,7 +89,7 @@ struct player {
 	uint64_t orders;
 	struct op *last[2][TRAFFIC_PROCESSES_MAX]; /* newest message to each process, by queue */
 	bool putting[TRAFFIC_PROCESSES_MAX];       /* a put to it is under way */
-	struct op *slot[TRAFFIC_PROCESSES_MAX];    /* the put of each process that is here last */
+	struct op *slot[TRAFFIC_PROCESSES_MAX];    /* each process's newest put to here that may change its slot */
 	bool screening;
 	struct thole_message *handed;     /* a message that it was given to screen, and keeps it waiting; NULL: none */
 	struct thole_completion handed_found;

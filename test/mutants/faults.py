@@ -3371,6 +3371,32 @@ FAULTS = [
         "return region || request ? request->context : NULL;",
     ),
     Fault(
+        "a put changes what lies behind it",
+        REMOTE,
+        "static void remote_put_done(struct thole_request *request, int status)\n{\n",
+        "static void remote_put_done(struct thole_request *request, int status)\n{\n"
+        "\tif (!status)\n\t\t((char *)request->segment.iov_base)[request->vector.length] = 1;\n",
+    ),
+    Fault(
+        "a put is changed by the next one of another peer",
+        REMOTE,
+        "static void remote_put_done(struct thole_request *request, int status)\n{\n",
+        "static void remote_put_done(struct thole_request *request, int status)\n{\n"
+        "\tstatic struct thole_request last;\n\n"
+        "\tif (last.peer != request->peer && last.endpoint == request->endpoint && last.vector.length)\n"
+        "\t\t*(char *)last.segment.iov_base ^= 1;\n"
+        "\tlast = *request;\n"
+        "\tlast.vector.length = status ? 0 : last.vector.length;\n",
+    ),
+    Fault(
+        "an atomic that is not at a region's begin is applied twice",
+        REMOTE,
+        "\tif (!status && (region->access & THOLE_NOTIFY))\n\t\tremote_notify(peer, fetch",
+        "\tif (!status && record->arg[3])\n"
+        "\t\tatomics_apply(op, type, memory, operands, operands + length, NULL, count);\n"
+        "\tif (!status && (region->access & THOLE_NOTIFY))\n\t\tremote_notify(peer, fetch",
+    ),
+    Fault(
         "a peer's atomic with a result is counted as one without",
         "src/message/remote.c",
         "fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC",
