@@ -183,6 +183,33 @@ int driver_copy(const struct driver *driver, uint32_t id, uint64_t offset, void 
 	return status < 0 ? driver_error(status, "copy a region") : 0;
 }
 
+int driver_view_make(const struct driver *driver, const struct thole_driver_attach *offered,
+		     struct driver_view *view_p)
+{
+	struct thole_driver_attach attach = *offered;
+	int protection = attach.flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
+	uint64_t mapped;
+	char *mapping;
+
+	if (driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0)
+		return THOLE_ERR_ACCESS;
+	mapped = (attach.offset + attach.length + 4095) & ~UINT64_C(4095);
+	mapping = mmap(NULL, mapped, protection, MAP_SHARED, attach.fd, 0);
+	close(attach.fd);
+	if (mapping == MAP_FAILED)
+		return THOLE_ERR_MEMORY;
+	*view_p = (struct driver_view){.head = (const void *)mapping, .mapped = mapped,
+				       .memory = mapping + attach.offset, .length = attach.length};
+	return 0;
+}
+
+void driver_view_end(struct driver_view *view)
+{
+	if (view->head)
+		munmap((void *)(uintptr_t)view->head, view->mapped);
+	*view = (struct driver_view){0};
+}
+
 static int registrar_enter(void *arg, struct cache_entry *entry)
 {
 	static const uint32_t unchanging;

@@ -3,8 +3,8 @@
  * driver: the library's side of /dev/thole (kernel/thole_driver.h, docs/DRIVER.md).
  *
  * Owns a descriptor of the device, the page that it shows, and what its errors mean. Does not own regions, whose ids
- * are their makers' until they forget them or the driver is closed; nor what is pinned when. Not pure, unlike the rest
- * of src/memory, and not compiled into the driver.
+ * are their makers' until they forget them or the driver is closed, nor views of others'; nor what is pinned when. Not
+ * pure, unlike the rest of src/memory, and not compiled into the driver.
  *
  * Always: either both the descriptor and the page are there, of this library's version of the interface, or neither.
  * Calls may be made by any thread, but for open and close. In a forked child the descriptor is closed, and the page is
@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/atomic.h"
 #include "base/forked.h"
 #include "memory/cache.h"
 #include "thole_driver.h"
@@ -54,6 +55,26 @@ int driver_pin(const struct driver *driver, uint32_t id, uint64_t bytes, uint32_
 /* Copy between a region, through its pins, and other memory. flags: THOLE_DRIVER_INTO. Errors: as driver_pin. */
 int driver_copy(const struct driver *driver, uint32_t id, uint64_t offset, void *memory, uint64_t length,
 		uint32_t flags);
+
+/* A region that another process has offered, where it is mapped. */
+struct driver_view {
+	const struct thole_driver_view *head; /* where the mapping begins; NULL: there is none */
+	uint64_t mapped;                      /* bytes of all of it */
+	char *memory;                         /* the region in it, */
+	uint64_t length;                      /* and its bytes */
+};
+
+/* Map what number, flags and key of `offered` name. Errors, without a sentence: ACCESS (nobody offers that, or not to
+ * this user), MEMORY. */
+int driver_view_make(const struct driver *driver, const struct thole_driver_attach *offered,
+		     struct driver_view *view_p);
+void driver_view_end(struct driver_view *view);
+
+/* Whether all that was read from it before was its owner's memory. (The driver says so before it shows other pages.) */
+static inline bool driver_view_is_whole(const struct driver_view *view)
+{
+	return !load_acquire(&view->head->lost) && !load_acquire(&view->head->ended);
+}
 
 /* Changes whenever what is known of a region's memory may have become wrong: its pins went, or it was forgotten. */
 static inline const uint32_t *driver_word(const struct driver *driver, uint32_t id)

@@ -7,8 +7,6 @@
  * what its owner has no more (docs/DRIVER.md).
  */
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "memory/driver.h"
 #include "message/internal.h"
@@ -16,9 +14,8 @@
 /* A mapping that thole_attach has made. */
 struct attached {
 	struct list_node node;
-	const struct thole_driver_view *head; /* where it begins */
-	uint64_t mapped;
-	char *memory;                         /* as the program knows it */
+	struct driver_view view;
+	char *memory; /* as the program knows it */
 };
 
 /* ---- The owner's side ------------------------------------------------------------------------------ */
@@ -98,22 +95,17 @@ out:
 static int attach_map(const struct driver *driver, const struct attach_ticket *ticket, uint64_t length,
 		      struct attached *attached)
 {
-	struct thole_driver_attach attach = {
+	const struct thole_driver_attach offered = {
 		.number = ticket->number, .flags = ticket->flags, .key = {ticket->key[0], ticket->key[1]}};
-	int protection = ticket->flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
-	void *mapping = MAP_FAILED;
+	int error = driver_view_make(driver, &offered, &attached->view);
 
-	if (driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0)
-		return THOLE_ERR_ACCESS;
-	if (ticket->offset <= attach.length && length <= attach.length - ticket->offset) {
-		attached->mapped = (attach.offset + attach.length + 4095) & ~UINT64_C(4095);
-		mapping = mmap(NULL, attached->mapped, protection, MAP_SHARED, attach.fd, 0);
-	}
-	close(attach.fd);
-	if (mapping == MAP_FAILED)
+	if (error)
+		return error;
+	if (ticket->offset > attached->view.length || length > attached->view.length - ticket->offset) {
+		driver_view_end(&attached->view);
 		return THOLE_ERR_MEMORY;
-	attached->head = mapping;
-	attached->memory = (char *)mapping + attach.offset + ticket->offset;
+	}
+	attached->memory = attached->view.memory + ticket->offset;
 	return 0;
 }
 
@@ -151,19 +143,18 @@ static struct attached *attached_find(struct thole_endpoint *endpoint, const voi
 int thole_attached(struct thole_endpoint *endpoint, const void *memory)
 {
 	struct attached *attached;
-	int whole = 0;
+	int whole;
 
 	endpoint_lock(endpoint);
 	attached = attached_find(endpoint, memory);
-	if (attached)
-		whole = !load_acquire(&attached->head->lost) && !load_acquire(&attached->head->ended);
+	whole = attached && driver_view_is_whole(&attached->view);
 	endpoint_unlock(endpoint);
 	return whole;
 }
 
 static void attached_end(struct attached *attached)
 {
-	munmap((void *)(uintptr_t)attached->head, attached->mapped);
+	driver_view_end(&attached->view);
 	list_remove(&attached->node);
 	free(attached);
 }

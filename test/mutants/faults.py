@@ -3371,6 +3371,24 @@ FAULTS = [
         "return region || request ? request->context : NULL;",
     ),
     Fault(
+        "a view of what is offered no more counts as whole",
+        "src/memory/driver.h",
+        " && !load_acquire(&view->head->ended);",
+        ";",
+    ),
+    Fault(
+        "the descriptor of a view stays open",
+        "src/memory/driver.c",
+        "\tclose(attach.fd);\n",
+        "",
+    ),
+    Fault(
+        "each view may be written",
+        "src/memory/driver.c",
+        "attach.flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;",
+        "PROT_READ | PROT_WRITE;",
+    ),
+    Fault(
         "a put changes what lies behind it",
         REMOTE,
         "static void remote_put_done(struct thole_request *request, int status)\n{\n",

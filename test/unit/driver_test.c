@@ -30,6 +30,7 @@ static struct {
 	struct thole_driver_segment segments[8];
 	struct thole_driver_pin pin;
 	struct thole_driver_copy copy;
+	struct thole_driver_attach attach; /* what was asked for, and the descriptor of the view */
 	int opens, fd, forgotten;
 } device;
 
@@ -63,6 +64,17 @@ void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int
 	return MAP_FAILED;
 }
 
+/* A view of 5000 bytes that begin in the middle of a page. */
+static void view_answer(struct thole_driver_attach *attach)
+{
+	device.attach = *attach;
+	attach->fd = device.attach.fd = memfd_create("view", MFD_CLOEXEC);
+	attach->offset = 4096 + 10;
+	attach->length = 5000;
+	assert_int_equal(ftruncate(attach->fd, 3 * 4096), 0);
+	assert_int_equal(pwrite(attach->fd, "begin", 5, 4096 + 10), 5);
+}
+
 int __wrap_ioctl(int fd, unsigned long command, void *argument)
 {
 	assert_int_equal(fd, device.fd);
@@ -89,6 +101,10 @@ int __wrap_ioctl(int fd, unsigned long command, void *argument)
 		break;
 	case THOLE_DRIVER_COPY:
 		memcpy(&device.copy, argument, sizeof(device.copy));
+		break;
+	case THOLE_DRIVER_ATTACH:
+		if (!device.call_errno)
+			view_answer(argument);
 		break;
 	}
 	errno = device.call_errno;
@@ -216,6 +232,46 @@ static void errors(void **state)
 	driver_close(&driver);
 }
 
+static void views(void **state)
+{
+	static const struct thole_driver_attach mine = {.number = 3, .flags = THOLE_DRIVER_WRITE, .key = {4, 5}},
+						read_only = {.number = 3};
+	struct thole_driver_view head = {.lost = 1};
+	struct driver_view view = {0};
+	struct driver driver;
+
+	(void)state;
+	assert_int_equal(driver_open(&driver), 0);
+	driver_view_end(&view); /* there is none */
+	device.call_errno = ENOENT;
+	assert_int_equal(driver_view_make(&driver, &mine, &view), THOLE_ERR_ACCESS);
+	assert_null(view.head);
+	device.call_errno = 0;
+	assert_int_equal(driver_view_make(&driver, &mine, &view), 0);
+	assert_int_equal(device.attach.number, 3);
+	assert_int_equal(device.attach.flags, THOLE_DRIVER_WRITE);
+	assert_int_equal(device.attach.key[0], 4);
+	assert_int_equal(device.attach.key[1], 5);
+	assert_int_equal(fcntl(device.attach.fd, F_GETFD), -1); /* the mapping is enough */
+	assert_int_equal(view.length, 5000);
+	assert_memory_equal(view.memory, "begin", 5);
+	view.memory[view.length - 1] = 1; /* may be written, to the end */
+	assert_true(driver_view_is_whole(&view));
+	memcpy((void *)(uintptr_t)view.head, &head, sizeof(head));
+	assert_false(driver_view_is_whole(&view));
+	head = (struct thole_driver_view){.ended = 1};
+	memcpy((void *)(uintptr_t)view.head, &head, sizeof(head));
+	assert_false(driver_view_is_whole(&view));
+	assert_int_equal(mappings_of("memfd:view"), 1);
+	driver_view_end(&view);
+	assert_null(view.head);
+	assert_int_equal(driver_view_make(&driver, &read_only, &view), 0);
+	assert_int_equal(pread(device.fd, view.memory, 1, 0), -1);
+	driver_view_end(&view);
+	assert_int_equal(mappings_of("memfd:view"), 0);
+	driver_close(&driver);
+}
+
 static void registrar(void **state)
 {
 	struct cache_entry memory[4], *entry;
@@ -293,7 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(absent, device_reset),  cmocka_unit_test_setup(other_version, device_reset),
 		cmocka_unit_test_setup(calls, device_reset),   cmocka_unit_test_setup(errors, device_reset),
-		cmocka_unit_test_setup(registrar, device_reset),
+		cmocka_unit_test_setup(views, device_reset),   cmocka_unit_test_setup(registrar, device_reset),
 		cmocka_unit_test_setup(forked, device_reset),  cmocka_unit_test_setup(endpoints, device_reset),
 	};
 

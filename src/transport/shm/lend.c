@@ -11,10 +11,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "memory/driver.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -190,41 +187,24 @@ void lend_withdraw(struct transport_owner *owner, const struct vector *vector)
 
 /* ---- Views ------------------------------------------------------------------------------------------- */
 
-static const struct thole_driver_view *view_head(const struct view *view)
-{
-	return (const struct thole_driver_view *)(const void *)view->mapping;
-}
-
 static void view_end(struct view *view)
 {
-	if (view->mapping)
-		munmap(view->mapping, view->mapped);
+	driver_view_end(&view->shown);
 	*view = (struct view){0};
-}
-
-/* Whether all that it has shown was the peer's memory. */
-static bool view_is_whole(const struct view *view)
-{
-	return !load_acquire(&view_head(view)->lost) && !load_acquire(&view_head(view)->ended);
 }
 
 static bool view_make(const struct driver *driver, const struct loan *loan, struct view *view)
 {
-	struct thole_driver_attach attach = {
+	const struct thole_driver_attach offered = {
 		.number = loan->number, .flags = loan->flags, .key = {loan->key[0], loan->key[1]}};
-	int protection = loan->flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
-	void *mapping = MAP_FAILED;
 
-	if (driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0)
+	*view = (struct view){.base = loan->base, .write = loan->flags & THOLE_DRIVER_WRITE};
+	if (driver_view_make(driver, &offered, &view->shown) != 0)
 		return false;
-	if (attach.length == loan->length && attach.offset == PAGE)
-		mapping = mmap(NULL, PAGE + loan->length, protection, MAP_SHARED, attach.fd, 0);
-	close(attach.fd);
-	if (mapping == MAP_FAILED)
-		return false;
-	*view = (struct view){.mapping = mapping, .mapped = PAGE + loan->length, .base = loan->base,
-			      .length = loan->length, .write = loan->flags & THOLE_DRIVER_WRITE};
-	return true;
+	if (view->shown.length == loan->length)
+		return true;
+	view_end(view);
+	return false;
 }
 
 /* The newest is the first. */
@@ -256,10 +236,11 @@ void *lend_find(struct views *views, uint64_t address, uint64_t length, bool wri
 		struct view *view = &views->views[i];
 		uint64_t at = address - view->base;
 
-		if (!view->mapping || at >= view->length || length > view->length - at || (write && !view->write))
+		if (!view->shown.head || at >= view->shown.length || length > view->shown.length - at ||
+		    (write && !view->write))
 			continue;
-		if (view_is_whole(view))
-			return view->mapping + PAGE + at;
+		if (driver_view_is_whole(&view->shown))
+			return view->shown.memory + at;
 		view_end(view);
 	}
 	return NULL;
@@ -268,7 +249,7 @@ void *lend_find(struct views *views, uint64_t address, uint64_t length, bool wri
 void lend_review(struct views *views)
 {
 	for (int i = 0; views && i < VIEWS; i++)
-		if (views->views[i].mapping && !view_is_whole(&views->views[i]))
+		if (views->views[i].shown.head && !driver_view_is_whole(&views->views[i].shown))
 			view_end(&views->views[i]);
 }
 

@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
+#include "memory/driver.h"
 #include "transport/grants.h"
 #include "transport/shm/passage.h"
 #include "transport/shm/takes.h"
@@ -273,9 +274,8 @@ struct lendings {
 
 /* A view of a peer's memory. */
 struct view {
-	char *mapping;         /* NULL: none */
-	uint64_t mapped;
-	uint64_t base, length; /* in the peer */
+	struct driver_view shown;
+	uint64_t base; /* in the peer */
 	bool write;
 };
 
