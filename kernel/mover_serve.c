@@ -38,15 +38,16 @@ int mover_serve_window(struct mover *mover, const struct thole_driver_window *wa
 	if (!window)
 		return -ENOMEM;
 	*window = (struct mover_window){wanted->window, wanted->offset, wanted->length, pages};
+	kref_get(&pages->references); /* once it is found, it may be ended, and the region forgotten */
 	mutex_lock(&mover->calls);
 	connection = mover_find(mover, wanted->connection);
 	if (connection)
 		status = mover_serve_enter(mover, connection, window);
 	mutex_unlock(&mover->calls);
-	if (status)
+	if (status) {
+		pages_put(pages);
 		kfree(window);
-	else
-		kref_get(&pages->references);
+	}
 	return status;
 }
 

@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -1121,6 +1122,45 @@ static void case_hostile(struct side *side)
 	hear(side);
 }
 
+enum { REUSED_ROUNDS = 1000 };
+
+static uint32_t reused_region;
+static bool reused_over;
+
+static void *reused_expose(void *argument)
+{
+	struct side own = *(struct side *)argument;
+
+	while (!__atomic_load_n(&reused_over, __ATOMIC_ACQUIRE)) {
+		own.region = __atomic_load_n(&reused_region, __ATOMIC_ACQUIRE);
+		(void)expose(&own, WINDOW, 0, LENGTH);
+	}
+	return NULL;
+}
+
+/* A window is ended, and its region forgotten, while it is made by others. */
+static void case_reused(struct side *side)
+{
+	pthread_t threads[2];
+
+	if (side->number == 1)
+		return;
+	side_drive(side);
+	reused_region = side->region;
+	for (unsigned i = 0; i < 2; i++)
+		CHECK(pthread_create(&threads[i], NULL, reused_expose, side) == 0);
+	for (unsigned i = 0; i < REUSED_ROUNDS; i++) {
+		while (end(side, THOLE_DRIVER_WINDOW_END, WINDOW) != 0)
+			;
+		CHECK(forget(&side->driver, reused_region) == 0);
+		__atomic_store_n(&reused_region, declare(&side->driver, side->memory, LENGTH, 0), __ATOMIC_RELEASE);
+		CHECK(reused_region);
+	}
+	__atomic_store_n(&reused_over, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 /* What the driver refuses. */
 static void case_refused(struct side *side)
 {
@@ -1480,11 +1520,12 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
-	case_refused, case_steered, case_filtered, case_cost, case_cost_udp,
+	case_refused, case_steered, case_filtered, case_reused, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
-	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "cost", "cost_udp",
+	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "reused", "cost",
+	"cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */

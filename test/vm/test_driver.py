@@ -33,7 +33,7 @@ VIEWS = (
 ).split()
 BULK = (
     "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
-    "refused steered filtered"
+    "refused steered filtered reused"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
@@ -56,9 +56,9 @@ def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
     except kernels.Missing as trouble:
         pytest.fail(str(trouble))
 
-    def run(command: str, **wishes: Any) -> guests.Result:
+    def run(command: str, words: str = "", **wishes: Any) -> guests.Result:
         line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole\n{guests.CHECK}"
-        return guest(line, limit_s=LIMIT_S, words=guests.CHECKING, **wishes)
+        return guest(line, limit_s=LIMIT_S, words=f"{guests.CHECKING} {words}", **wishes)
 
     return run
 
@@ -244,10 +244,10 @@ def test_tunnels(driver: Run) -> None:
 @pytest.mark.quick_on("6.12")
 def test_bulk(driver: Run, build: Path) -> None:
     """Frames with tags; then long ones without. `make test-all` has more of these, and memory that goes amid a
-    transfer."""
+    transfer. Whoever is woken runs at once, also amid another one's call, so that what calls leave open is found."""
     program = f"{build}/test/vm/thole-driver-bulk"
     more = f"{program} 1500 amid munmap; {program} -9000 both cut" if FULL else f"{program} -9000 cut"
-    said = driver(f"{program} 1500; {more}", cpus=2).output.split()
+    said = driver(f"{program} 1500; {more}", words="preempt=full", cpus=2).output.split()
     assert said == [*BULK, *(["fetch_munmap", "serve_munmap", "both"] if FULL else []), "cut"]
 
 
