@@ -384,8 +384,11 @@ static int mover_enter_connection(struct mover *mover, struct mover_connection *
 	*connection->way = (struct thole_driver_way){.counter = counter};
 	connection->guard.shared = &connection->way->counter;
 	status = xa_insert_bh(&mover->peers, connection->key, connection, GFP_KERNEL_ACCOUNT);
-	if (status)
-		xa_erase_bh(&mover->connections, connection->id);
+	if (status) {
+		mover_lock(mover); /* a worker may have found it by its id, which another one had */
+		xa_erase(&mover->connections, connection->id);
+		mover_unlock(mover);
+	}
 	return status == -EBUSY ? -EEXIST : status;
 }
 
@@ -524,6 +527,7 @@ struct mover *mover_new(struct holder *holder)
 	INIT_WORK(&mover->work, mover_serve_work);
 	__skb_queue_head_init(&mover->out);
 	compat_timer(&mover->timer, mover_late, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
+	compat_timer(&mover->pause, mover_serve_resume, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	mover->kind = &mover_native;
 	mover_fetch_init(mover);
 	return mover;
@@ -565,6 +569,7 @@ void mover_end(struct mover *mover)
 	mover_fetch_reap(mover, true);
 	mutex_unlock(&mover->calls);
 	hrtimer_cancel(&mover->timer);
+	hrtimer_cancel(&mover->pause);
 	cancel_work_sync(&mover->work);
 	if (mover->counter)
 		sock_release(mover->counter); /* what is under way keeps of it what it needs */

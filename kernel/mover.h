@@ -12,12 +12,13 @@
  * Owns nothing of the protocol: that is the library's, compiled in (wire/, guard.c, block.c, answer.c). Does not own
  * how user space asks (device.c), pages (pages.c), nor what is bound to interfaces (ether.c).
  *
- * Contexts. mover_arrived and mover_mxoe_arrived run in softirq, mover_late too (a timer), calls in the process;
- * workers pin and serve.
+ * Contexts. mover_arrived and mover_mxoe_arrived run in softirq, mover_late and mover_serve_resume too (timers), calls
+ * in the process; workers pin and serve. They are all users', so they wait for none.
  *
  * Locks, outer first.
  *   mover.calls  mutex: one call at a time; nobody who holds the next takes it. A socket's lock is taken with it held,
- *                and whoever has that may wait for a mmap_lock: so mmap, which has one, must not take it
+ *                and whoever has that may wait for a mmap_lock, and for memory that never comes: so mmap, which has
+ *                one, must not take it, nor a worker, for which others wait
  *   mover.making mutex: the ways are made once, and stay; taken by calls and by mmap
  *   mover.lock   spinlock, softirqs off: all else. Frames are looked at, copied and made with it held, and sent
  *                without it
@@ -133,6 +134,8 @@ struct mover {
 	struct list_head serving; /* connections with answers that wait, in turn */
 	bool busy;                /* somebody answers them */
 	struct work_struct work;
+	struct hrtimer pause;     /* until it goes on, where there was no room */
+	u32 pause_ns;             /* how long the last one was; 0: none since a packet was made */
 	struct blocks blocks;
 	struct list_head expecting; /* connections of whom blocks are expected */
 	atomic_t fetches;         /* whose memory is there, told or not */
@@ -189,6 +192,7 @@ int mover_serve_pull(struct mover_connection *connection, const struct packet *p
 /* Answer what waits: some of it, and a worker the rest. */
 void mover_serve_some(struct mover *mover);
 void mover_serve_work(struct work_struct *work);
+enum hrtimer_restart mover_serve_resume(struct hrtimer *timer);
 
 /* ---- mover_fetch.c ---- */
 

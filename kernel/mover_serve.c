@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 #include "mover.h"
 
-#include <linux/delay.h>
 #include <linux/slab.h>
 
 struct mover_window {
@@ -10,20 +9,29 @@ struct mover_window {
 };
 
 enum {
-	SERVE_WAIT_US = 50 /* for room in the socket's buffer */
+	SERVE_TURNS = 64,              /* of a worker, before those of others that wait for one */
+	SERVE_PAUSE_NS = 50000,        /* for room in the socket's buffer; */
+	SERVE_PAUSE_MAX_NS = 100000000 /* twice as long each time, while there is none */
 };
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
+/* Its place is made first, which may sleep: a worker, which has the lock alone, may end others meanwhile. */
 static int mover_serve_enter(struct mover *mover, struct mover_connection *connection, struct mover_window *window)
 {
-	int status = mover->windows < THOLE_DRIVER_WINDOWS ? 0 : -ENOSPC;
+	int status = READ_ONCE(mover->windows) < THOLE_DRIVER_WINDOWS ? 0 : -ENOSPC;
 
+	if (!status && xa_load(&connection->windows, window->name))
+		status = -EEXIST;
 	if (!status)
-		status = xa_insert_bh(&connection->windows, window->name, window, GFP_KERNEL_ACCOUNT);
-	if (!status)
-		WRITE_ONCE(mover->windows, mover->windows + 1);
-	return status == -EBUSY ? -EEXIST : status;
+		status = xa_reserve_bh(&connection->windows, window->name, GFP_KERNEL_ACCOUNT);
+	if (status)
+		return status;
+	mover_lock(mover);
+	xa_store(&connection->windows, window->name, window, GFP_ATOMIC);
+	WRITE_ONCE(mover->windows, mover->windows + 1);
+	mover_unlock(mover);
+	return 0;
 }
 
 int mover_serve_window(struct mover *mover, const struct thole_driver_window *wanted, struct pages *pages)
@@ -99,18 +107,6 @@ void mover_serve_forget(struct mover_connection *connection)
 
 	xa_for_each(&connection->windows, name, window)
 		mover_serve_leave(connection, window);
-}
-
-/* It cannot be pinned, so nobody can read it here: the program may still. */
-static void mover_serve_lose(struct mover_connection *connection, u64 name, int status)
-{
-	struct thole_driver_lost lost = {.status = status, .connection = connection->id};
-	struct mover_window *window = xa_load(&connection->windows, name);
-
-	if (!window)
-		return;
-	mover_serve_leave(connection, window);
-	events_tell(&connection->mover->holder->events, THOLE_DRIVER_EVENT_LOST, name, &lost, sizeof(lost));
 }
 
 /* ---- PULLs ----------------------------------------------------------------------------------- */
@@ -207,26 +203,36 @@ static int mover_serve_packet(struct mover *mover, struct serve_want *want)
 	}
 	if (status)
 		mover_count(mover, &mover->holder->shared->full, 1);
+	mover->pause_ns = 0;
 	mover_serve_next(connection, status || answer->done == answer->length);
 	return 0;
+}
+
+/* It cannot be pinned, so nobody can read it here: the program may still. By its name there may be another one by now,
+ * which stays, unless it needs the same. Under the lock. */
+static void mover_serve_lose(struct mover *mover, const struct serve_want *want, int status)
+{
+	struct thole_driver_lost lost = {.status = status, .connection = want->connection};
+	struct mover_connection *connection = mover_find(mover, want->connection);
+	struct mover_window *window = connection ? xa_load(&connection->windows, want->window) : NULL;
+
+	if (!window || window->pages != want->pages || window->offset + window->length < want->bytes)
+		return;
+	mover_serve_leave(connection, window);
+	events_tell(&mover->holder->events, THOLE_DRIVER_EVENT_LOST, want->window, &lost, sizeof(lost));
 }
 
 /* Pin what is wanted, or let the window go. */
 static void mover_serve_pin(struct mover *mover, const struct serve_want *want)
 {
 	int status = pages_pin(want->pages, want->bytes, want->soon);
-	struct mover_connection *connection;
 
+	if (status) {
+		mover_lock(mover);
+		mover_serve_lose(mover, want, status);
+		mover_unlock(mover);
+	}
 	pages_put(want->pages);
-	if (!status)
-		return;
-	mutex_lock(&mover->calls);
-	mover_lock(mover);
-	connection = mover_find(mover, want->connection);
-	if (connection)
-		mover_serve_lose(connection, want->window, status);
-	mover_unlock(mover);
-	mutex_unlock(&mover->calls);
 }
 
 /* Whether it is our turn: packets of a peer leave in their order where one sends them. */
@@ -254,15 +260,30 @@ static int mover_serve_turn(struct mover *mover, struct serve_want *want)
 	return status;
 }
 
-/* A worker goes on, if anything waits still. Said under the lock: once all connections have ended, which may be amid
- * this, nobody queues it any more. */
-static void mover_serve_pass(struct mover *mover)
+enum hrtimer_restart mover_serve_resume(struct hrtimer *timer)
+{
+	mover_queue(&container_of(timer, struct mover, pause)->work);
+	return HRTIMER_NORESTART;
+}
+
+/* Without a worker: they are all users', and packets may not leave for hours. */
+static void mover_serve_pause(struct mover *mover)
+{
+	mover->pause_ns = clamp_t(u32, 2 * mover->pause_ns, SERVE_PAUSE_NS, SERVE_PAUSE_MAX_NS);
+	hrtimer_start(&mover->pause, ns_to_ktime(mover->pause_ns), HRTIMER_MODE_REL_SOFT);
+}
+
+/* A worker goes on, if anything waits still; later, if there was no room. Said under the lock: once all connections
+ * have ended, which may be amid this, nobody queues it any more. */
+static void mover_serve_pass(struct mover *mover, bool room)
 {
 	mover_lock(mover);
 	if (list_empty(&mover->serving))
 		mover->busy = false;
-	else
+	else if (room)
 		mover_queue(&mover->work);
+	else
+		mover_serve_pause(mover);
 	mover_unlock(mover);
 }
 
@@ -279,7 +300,7 @@ void mover_serve_some(struct mover *mover)
 	if (status == -EAGAIN)
 		pages_put(want.pages);
 	if (status != -ENOENT)
-		mover_serve_pass(mover);
+		mover_serve_pass(mover, status != -ENOBUFS);
 }
 
 void mover_serve_work(struct work_struct *work)
@@ -287,13 +308,14 @@ void mover_serve_work(struct work_struct *work)
 	struct mover *mover = container_of(work, struct mover, work);
 	struct serve_want want;
 	int status = 0;
+	u32 i;
 
-	while (status != -ENOENT) {
+	for (i = 0; (!status || status == -EAGAIN) && i < SERVE_TURNS; i++) {
 		status = mover_serve_turn(mover, &want);
 		if (status == -EAGAIN)
 			mover_serve_pin(mover, &want);
-		else if (status == -ENOBUFS)
-			usleep_range(SERVE_WAIT_US, 2 * SERVE_WAIT_US);
 		cond_resched();
 	}
+	if (status != -ENOENT)
+		mover_serve_pass(mover, status != -ENOBUFS);
 }

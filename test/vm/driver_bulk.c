@@ -27,6 +27,7 @@
 
 #include "../../bench/instructions.h"
 #include "driver.h"
+#include "stuck.h"
 #include "transport/datagram/block.h"
 #include "transport/datagram/guard.h"
 
@@ -1122,6 +1123,175 @@ static void case_hostile(struct side *side)
 	hear(side);
 }
 
+/* ---- Who waits does not keep others waiting ------------------------------------------------------ */
+
+enum { HELD = 300, HELD_HOST = 77 }; /* more than the kernel has workers of a kind for; a host that nobody is */
+
+static void held_pull(const struct side *held)
+{
+	struct packet pull = {.type = PACKET_PULL, .to = 10, .session = session_of(0),
+			      .pull = {.window = WINDOW, .length = LENGTH, .frame = held->frame}};
+	struct sockaddr_in to;
+	socklen_t length = sizeof(to);
+	uint8_t frame[PACKET_HEAD_MAX];
+	size_t bytes = codec_native.encode(&pull, frame);
+
+	CHECK(getsockname(held->sockets[CHANNEL_RECORDS], (struct sockaddr *)&to, &length) == 0);
+	CHECK(sendto(held->sockets[CHANNEL_RECORDS], frame, bytes, 0, (struct sockaddr *)&to, length) ==
+	      (ssize_t)bytes);
+}
+
+/* Has sent a packet to that host, which waits to hear who it is; so for the next one there is no room. */
+static void held_begin(struct side *held)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = address_of(0, 0).sin_addr};
+	struct thole_driver_connection wanted = connection_to(held);
+	int least = 1;
+
+	held->driver = driver_open();
+	for (unsigned i = 0; i < CHANNELS; i++) {
+		held->sockets[i] = open_kind(AF_INET, SOCK_DGRAM);
+		CHECK(setsockopt(held->sockets[i], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)) == 0);
+		CHECK(bind(held->sockets[i], (struct sockaddr *)&any, sizeof(any)) == 0);
+	}
+	take_sockets(held);
+	wanted.address[15] = HELD_HOST;
+	wanted.mode = 0;
+	CHECK(ioctl(held->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == 0);
+	held->connection = wanted.id;
+	held->region = declare(&held->driver, held->memory, LENGTH, 0);
+	CHECK(held->region && expose(held, WINDOW, 0, LENGTH) == 0);
+	held_pull(held);
+}
+
+/* In a process of its own. */
+static void held_all(const struct side *side)
+{
+	static struct side held[HELD];
+	struct rlimit files = {4 * HELD + 100, 4 * HELD + 100};
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+	for (unsigned i = 0; i < HELD; i++) {
+		held[i] = *side;
+		held_begin(held + i);
+	}
+	for (unsigned i = 0; i < HELD; i++) {
+		for (unsigned j = 0; j < WAIT_MS && held[i].driver.shared->sent == 0; j++)
+			usleep(1000);
+		CHECK(held[i].driver.shared->sent > 0);
+	}
+	say(side);
+	pause();
+}
+
+/* Windows of many descriptors whose packets do not leave: others are served, and fetch. */
+static void case_held(struct side *side)
+{
+	int ends[2];
+	char byte;
+	pid_t child;
+
+	side_drive(side);
+	fill(side, 3);
+	if (side->number == 1) {
+		hear(side);
+		fetch_right(side, 0, LENGTH, 0, 3);
+		say(side);
+		return;
+	}
+	run("echo 3600000 >/proc/sys/net/ipv4/neigh/ve0/retrans_time_ms");
+	run("echo 1000000000 >/proc/sys/net/ipv4/neigh/ve0/unres_qlen_bytes");
+	run("echo 1 >/sys/kernel/rcu_expedited"); /* many sockets are given back */
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		side->other = ends[1];
+		held_all(side);
+	}
+	close(ends[1]);
+	CHECK(read(ends[0], &byte, 1) == 1);
+	CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+	say(side);
+	hear(side);
+	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+	run("echo 0 >/sys/kernel/rcu_expedited");
+}
+
+static int stuck_socket;
+static struct driver *stuck_driver;
+static pid_t stuck_caller;
+
+static void *stuck_send(void *memory)
+{
+	struct sockaddr_in to = address_of(1, CHANNEL_BULK);
+
+	CHECK(sendto(stuck_socket, memory, PAGE, MSG_MORE, (struct sockaddr *)&to, sizeof(to)) == -1 &&
+	      errno == EFAULT);
+	return NULL;
+}
+
+static void *stuck_call(void *unused)
+{
+	struct thole_driver_socket socket = {.fd = stuck_socket, .channel = CHANNEL_BULK};
+
+	(void)unused;
+	__atomic_store_n(&stuck_caller, gettid(), __ATOMIC_RELEASE);
+	CHECK(ioctl(stuck_driver->fd, THOLE_DRIVER_SOCKET, &socket) == 0);
+	return NULL;
+}
+
+/* Until that call waits, and cannot be woken. */
+static void stuck_wait_call(void)
+{
+	char path[64], state = 0;
+	pid_t thread;
+
+	while (!(thread = __atomic_load_n(&stuck_caller, __ATOMIC_ACQUIRE)))
+		usleep(1000);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	for (unsigned i = 0; i < WAIT_MS && state != 'D'; i++) {
+		FILE *file = fopen(path, "r");
+
+		CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0);
+		usleep(1000);
+	}
+	CHECK(state == 'D');
+}
+
+/* A call of a descriptor waits for a socket's lock, whose owner sends what never comes. A worker that has lost a window
+ * of that descriptor does not wait for it. */
+static void case_stuck(struct side *side)
+{
+	struct thole_driver_event event;
+	pthread_t sender, caller;
+	bool told;
+
+	if (side->number == 1) {
+		side_drive(side);
+		hear(side);
+		CHECK(fetch(side, WINDOW, 0, LENGTH, 0) == 0);
+		hear(side);
+		return;
+	}
+	side_drive(side);
+	CHECK(expose(side, WINDOW, 0, LENGTH) == 0 && munmap(side->memory, PAGE) == 0);
+	stuck_driver = &side->driver;
+	stuck_socket = open_kind(AF_INET, SOCK_DGRAM);
+	CHECK(bind(stuck_socket, (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET},
+		   sizeof(struct sockaddr_in)) == 0);
+	CHECK(pthread_create(&sender, NULL, stuck_send, stuck_map()) == 0);
+	stuck_wait();
+	CHECK(pthread_create(&caller, NULL, stuck_call, NULL) == 0);
+	stuck_wait_call();
+	say(side);
+	told = next_event(side, &event, WAIT_MS);
+	stuck_refuse();
+	CHECK(pthread_join(sender, NULL) == 0 && pthread_join(caller, NULL) == 0);
+	CHECK(told && event.kind == THOLE_DRIVER_EVENT_LOST && event.cookie == WINDOW);
+	say(side);
+}
+
 enum { REUSED_ROUNDS = 1000 };
 
 static uint32_t reused_region;
@@ -1520,12 +1690,12 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
-	case_refused, case_steered, case_filtered, case_reused, case_cost, case_cost_udp,
+	case_refused, case_steered, case_filtered, case_held, case_stuck, case_reused, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
-	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "reused", "cost",
-	"cost_udp",
+	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "held", "stuck", "reused",
+	"cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */
