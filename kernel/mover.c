@@ -112,27 +112,28 @@ static int mover_arrived(struct sock *sk, struct sk_buff *skb)
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
 
-/* ICMP messages do not come to us any more: this module may go, and the socket may stay. udp.c, which asks nobody of
- * whom encap_type is 0, reads where they go twice; so that is taken away when nobody can have begun to. The program may
- * make a tunnel of its socket at any time; who does so again and again does not keep us. */
-static bool mover_leave_errors(struct sock *sk, bool last)
+/* No frame is on its way through mover_arrived any more, so the socket is anybody's. Nor do ICMP messages come to us:
+ * this module may go, and the socket may stay. udp.c, which asks nobody of whom encap_type is 0, reads where they go
+ * twice; so that is taken away when nobody can have begun to. The program may make a tunnel of its socket at any time;
+ * who does so again and again does not keep us. */
+static bool mover_leave_rest(struct sock *sk, bool last)
 {
-	bool left = true;
+	bool left;
 
 	lock_sock(sk);
-	if (READ_ONCE(udp_sk(sk)->encap_rcv) == mover_arrived)
-		; /* another descriptor's already */
-	else if (!READ_ONCE(udp_sk(sk)->encap_type) || last)
+	left = !READ_ONCE(udp_sk(sk)->encap_type) || last;
+	if (left) {
 		WRITE_ONCE(udp_sk(sk)->encap_err_rcv, NULL);
-	else
-		left = false;
-	if (!left)
+		rcu_assign_sk_user_data(sk, NULL);
+	} else {
 		WRITE_ONCE(udp_sk(sk)->encap_type, 0);
+	}
 	release_sock(sk);
 	return left;
 }
 
-/* It is as if it had never been ours, but that some frames may be on their way through mover_arrived. */
+/* It is as if it had never been ours. What mover_arrived finds is ours until the last frame has passed it: nobody else
+ * takes the socket before. */
 static void mover_leave_socket(struct mover_socket *socket)
 {
 	struct sock *sk = socket->sk;
@@ -141,7 +142,6 @@ static void mover_leave_socket(struct mover_socket *socket)
 	lock_sock(sk);
 	WRITE_ONCE(udp_sk(sk)->encap_type, 0);
 	WRITE_ONCE(udp_sk(sk)->encap_rcv, NULL);
-	rcu_assign_sk_user_data(sk, NULL);
 	release_sock(sk);
 	spin_lock_bh(&socket->mover->lock);
 	list_del(&socket->node);
@@ -150,7 +150,7 @@ static void mover_leave_socket(struct mover_socket *socket)
 	mover_whole_end(&socket->whole);
 	do
 		synchronize_net();
-	while (!mover_leave_errors(sk, tries++ == LEAVE_TRIES));
+	while (!mover_leave_rest(sk, tries++ == LEAVE_TRIES));
 	sock_put(sk);
 	kfree(socket);
 }
