@@ -206,6 +206,44 @@ static bool send_add_payload(struct send_packet *send, const struct pages *pages
 	return true;
 }
 
+/* Whether it lies in more pieces than a frame may have besides its head: the kernel drops a packet that it has to cut
+ * into frames of more. */
+static bool send_is_scattered(const struct pages *pages, u64 offset, u32 length)
+{
+	struct region_piece first, last;
+
+	if (pages->region.count == 1)
+		return false;
+	region_piece_at(&pages->region, offset, 1, &first);
+	region_piece_at(&pages->region, offset + length - 1, 1, &last);
+	return last.page - first.page >= MAX_SKB_FRAGS - 1;
+}
+
+/* The same as one piece a page of our own. */
+static noinline bool send_copy_payload(struct send_packet *send, const struct pages *pages, u64 offset, u32 length)
+{
+	struct region_piece piece;
+	struct page *page, *from;
+	u32 end, within;
+	bool made = true;
+
+	for (; made && length; length -= end) {
+		page = alloc_page(GFP_ATOMIC | __GFP_NOWARN);
+		if (!page)
+			return false;
+		end = min_t(u32, length, PAGE_SIZE);
+		for (within = 0; within < end; within += piece.length, offset += piece.length) {
+			from = pages_at(pages, offset, end - within, &piece);
+			memcpy((u8 *)page_address(page) + within, (u8 *)page_address(from) + piece.within,
+			       piece.length);
+		}
+		send->first->pfmemalloc |= page_is_pfmemalloc(page);
+		made = send_add(send, page, 0, end);
+		put_page(page); /* the packet has its own reference */
+	}
+	return made;
+}
+
 /* The head of a frame. Not inlined: the kernel clears what a function may have on its stack, and most frames need none
  * of this. */
 static noinline_for_stack void send_encode(const struct mover_connection *connection, const struct answer *answer,
@@ -235,8 +273,11 @@ static bool send_add_frame(struct send_packet *send, struct mover_connection *co
 		codec_native.encode_next(head, head - send->head, send->head, frame->offset);
 	else
 		send_encode(connection, answer, frame, head);
-	if (!send_add(send, send->heads, within, send->head) ||
-	    !send_add_payload(send, pages, start, frame->offset, frame->length))
+	if (!send_add(send, send->heads, within, send->head))
+		return false;
+	if (send_is_scattered(pages, start + frame->offset, frame->length) ?
+		    !send_copy_payload(send, pages, start + frame->offset, frame->length) :
+		    !send_add_payload(send, pages, start, frame->offset, frame->length))
 		return false;
 	send->frames++;
 	send->bytes = frame->length;

@@ -1123,6 +1123,45 @@ static void case_hostile(struct side *side)
 	hear(side);
 }
 
+enum { SHORT_SEGMENTS = 256, SHORT_EACH = 1024 };
+
+/* A vector of so short segments that a frame has more pieces than a packet may have which the kernel cuts. */
+static void scattered_expose(struct side *side, uint64_t name, uint32_t segment)
+{
+	struct thole_driver_segment segments[SHORT_SEGMENTS];
+
+	for (unsigned i = 0; i < SHORT_SEGMENTS; i++)
+		segments[i] = (struct thole_driver_segment){
+			(uintptr_t)side->memory + (SHORT_SEGMENTS - 1 - i) * SHORT_EACH, segment};
+	side->region = declare_vector(&side->driver, segments, SHORT_SEGMENTS, 0);
+	CHECK(side->region && expose(side, name, 0, (uint64_t)SHORT_SEGMENTS * segment) == 0);
+}
+
+static void case_scattered(struct side *side)
+{
+	/* many pieces; 17 and more, with the head one too many; 16 */
+	const uint32_t lengths[] = {64, side->frame / 17 + 1, side->frame / 16};
+
+	side_drive(side);
+	if (side->number == 0) {
+		run("ip link set ve0 gso_max_segs 1");
+		fill(side, 4);
+		for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+			scattered_expose(side, i, lengths[i]);
+		say(side);
+		hear(side);
+		return;
+	}
+	hear(side);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(side->memory, 0, LENGTH);
+		CHECK(fetch(side, i, 0, (uint64_t)SHORT_SEGMENTS * lengths[i], 0) == 0 && fetched(side) == 0);
+		for (unsigned j = 0; j < SHORT_SEGMENTS; j++)
+			check(side, (size_t)j * lengths[i], 4, (SHORT_SEGMENTS - 1 - j) * SHORT_EACH, lengths[i]);
+	}
+	say(side);
+}
+
 /* ---- Who waits does not keep others waiting ------------------------------------------------------ */
 
 enum { HELD = 300, HELD_HOST = 77 }; /* more than the kernel has workers of a kind for; a host that nobody is */
@@ -1690,12 +1729,13 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
-	case_refused, case_steered, case_filtered, case_held, case_stuck, case_reused, case_cost, case_cost_udp,
+	case_refused, case_steered, case_filtered, case_scattered, case_held, case_stuck, case_reused, case_cost,
+	case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
-	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "held", "stuck", "reused",
-	"cost", "cost_udp",
+	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "held",
+	"stuck", "reused", "cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ VIEWS = (
 ).split()
 BULK = (
     "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
-    "refused steered filtered held stuck reused"
+    "refused steered filtered scattered held stuck reused"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
@@ -247,8 +247,9 @@ def test_bulk(driver: Run, build: Path) -> None:
     transfer. Whoever is woken runs at once, also amid another one's call, so that what calls leave open is found."""
     program = f"{build}/test/vm/thole-driver-bulk"
     more = f"{program} 1500 amid munmap; {program} -9000 both cut" if FULL else f"{program} -9000 cut"
+    more += " scattered"
     said = driver(f"{program} 1500; {more}", words="preempt=full", cpus=2).output.split()
-    assert said == [*BULK, *(["fetch_munmap", "serve_munmap", "both"] if FULL else []), "cut"]
+    assert said == [*BULK, *(["fetch_munmap", "serve_munmap", "both"] if FULL else []), "cut", "scattered"]
 
 
 @in_full_only
