@@ -434,6 +434,7 @@ static void send_skb(struct sk_buff *skb)
 	*udp = (struct udphdr){.source = inet_sk(sk)->inet_sport, .dest = to.port, .len = htons(skb->len)};
 	memset(skb->cb, 0, sizeof(skb->cb));
 	skb->priority = READ_ONCE(sk->sk_priority);
+	skb->mark = READ_ONCE(sk->sk_mark);
 	udp_set_csum(false, skb, flow.saddr, to.address, skb->len);
 	compat_tunnel_xmit(sk, route, skb, flow.saddr, to.address, IPPROTO_UDP, send_whole(skb, route));
 }

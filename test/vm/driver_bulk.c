@@ -13,6 +13,8 @@
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
 #include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -1162,6 +1164,55 @@ static void case_scattered(struct side *side)
 	say(side);
 }
 
+enum { MARK = 77 };
+
+/* A packet socket that gets the UDP that leaves this network without the mark. */
+static int unmarked_open(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)SKF_AD_OFF + SKF_AD_PKTTYPE),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 5),
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 9),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)SKF_AD_OFF + SKF_AD_MARK),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MARK, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 100),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	struct sockaddr_ll name = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+	int fd = open_kind(AF_PACKET, SOCK_DGRAM);
+
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0);
+	CHECK(bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0);
+	return fd;
+}
+
+/* What the driver sends by a socket has the mark that the program gave to that: filters and queues tell by it. */
+static void case_marked(struct side *side)
+{
+	int unmarked = unmarked_open(), mark = MARK;
+	char bytes[100];
+
+	plain_send(side, CHANNEL_RECORDS, &(struct packet){.type = PACKET_ACK}, NULL, 0);
+	CHECK(recv(unmarked, bytes, sizeof(bytes), 0) > 0);
+	for (unsigned i = 0; i < CHANNELS; i++)
+		CHECK(setsockopt(side->sockets[i], SOL_SOCKET, SO_MARK, &mark, sizeof(mark)) == 0);
+	side_drive(side);
+	if (side->number == 0) {
+		fill(side, 3);
+		CHECK(expose(side, WINDOW, 0, LENGTH) == 0);
+		say(side);
+		hear(side);
+	} else {
+		hear(side);
+		fetch_right(side, 0, LENGTH, 0, 3);
+		say(side);
+	}
+	CHECK(side->driver.shared->sent + side->driver.shared->asked > 0);
+	CHECK(recv(unmarked, bytes, sizeof(bytes), MSG_DONTWAIT) == -1 && errno == EAGAIN);
+}
+
 /* ---- Who waits does not keep others waiting ------------------------------------------------------ */
 
 enum { HELD = 300, HELD_HOST = 77 }; /* more than the kernel has workers of a kind for; a host that nobody is */
@@ -1729,13 +1780,13 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
-	case_refused, case_steered, case_filtered, case_scattered, case_held, case_stuck, case_reused, case_cost,
-	case_cost_udp,
+	case_refused, case_steered, case_filtered, case_scattered, case_marked, case_held, case_stuck, case_reused,
+	case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
-	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "held",
-	"stuck", "reused", "cost", "cost_udp",
+	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "marked",
+	"held", "stuck", "reused", "cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */
