@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 
 enum { EVENTS = 16 }; /* descriptors attended to before others may have the mutex */
@@ -52,8 +53,8 @@ int mxi_listener_start(struct mxi_listener *listener)
 {
 	listener->alarm_ns = UINT64_MAX;
 	listener->ending = false;
-	listener->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	listener->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	listener->epoll_fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
+	listener->timer_fd = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
 	if (listener->epoll_fd >= 0 && listener->timer_fd >= 0 &&
 	    mxi_listener_watch(listener, listener->timer_fd) == 0) {
 		errno = thread_start(&listener->thread, "thole-mx", mxi_listener_run, listener);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "mx_board.h"
 #include "mx_connecting.h"
 #include "mx_directory.h"
@@ -238,7 +239,7 @@ static mx_return_t mxi_open_build(struct mx_endpoint *endpoint, uint32_t board_n
 	code = mxi_open_place_find(endpoint, board_number, endpoint_id, &board);
 	if (code)
 		return code;
-	endpoint->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	endpoint->wake_fd = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (endpoint->wake_fd < 0)
 		return MX_NO_RESOURCES;
 	endpoint->board = board.number;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/discard.h"
+#include "base/limits.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
@@ -20,7 +21,7 @@ static const int on = 1, off = 0;
 
 static int mxi_post_socket(int family)
 {
-	return socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return limits_own(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 static int mxi_post_bind(int fd, const struct mxi_place *place)

@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/lock.h"
 #include "mx_board.h"
 #include "mx_error.h"
@@ -107,8 +108,8 @@ static mx_return_t mxi_raw_open_packets(struct mx_raw_endpoint *raw)
 				   .sll_ifindex = (int)if_nametoindex(raw->board.interface)};
 	mx_return_t code;
 
-	raw->packet_fd =
-		socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* nothing comes until it is bound */
+	/* nothing comes until it is bound */
+	raw->packet_fd = limits_own(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (raw->packet_fd < 0 && (errno == EPERM || errno == EACCES))
 		return (mx_return_t)error_set(MX_NO_PERM, "raw frames need the capability CAP_NET_RAW: run \"setcap "
 							  "cap_net_raw+ep PROGRAM\" as root, or run as root");
@@ -130,8 +131,8 @@ static int mxi_raw_watch(const struct mx_raw_endpoint *raw, int fd)
 
 static mx_return_t mxi_raw_open_events(struct mx_raw_endpoint *raw)
 {
-	raw->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-	raw->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	raw->event_fd = limits_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
+	raw->epoll_fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (raw->event_fd < 0 || raw->epoll_fd < 0 || mxi_raw_watch(raw, raw->event_fd) != 0 ||
 	    mxi_raw_watch(raw, raw->packet_fd) != 0)
 		return mxi_raw_refused("make descriptors for events");

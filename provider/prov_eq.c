@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "prov_error.h"
 #include "prov_stub.h"
@@ -277,7 +278,7 @@ int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_
 	eq = calloc(1, sizeof *eq);
 	if (!eq)
 		return -FI_ENOMEM;
-	eq->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	eq->event = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (eq->event < 0) {
 		free(eq);
 		return -errno;

@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/thread.h"
 #include "prov_error.h"
 
@@ -27,8 +28,8 @@ static int prov_watch_descriptors(struct prov_watch *watch)
 
 	if (watch->epoll >= 0)
 		return 0;
-	watch->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	watch->epoll = epoll_create1(EPOLL_CLOEXEC);
+	watch->event = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+	watch->epoll = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (watch->event < 0 || watch->epoll < 0) {
 		error = -errno;
 		goto close;
@@ -118,7 +119,7 @@ int prov_watch_slice(struct prov_watch *watch)
 	int error = 0;
 
 	if (watch->timer < 0) {
-		watch->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		watch->timer = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 		if (watch->timer < 0)
 			return -errno;
 		error = prov_watch_epoll_add(watch->epoll, watch->timer);

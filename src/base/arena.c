@@ -363,7 +363,7 @@ static void children_come(void)
 	int fd;
 
 	if (!children_have_file()) {
-		fd = memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = limits_unnoticed(memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 		if (fd >= 0 && (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 ||
 				!file_begin(&children.file, fd)))
 			close(fd);

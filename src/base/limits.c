@@ -52,15 +52,32 @@ static int descriptor_instead(int fd, int away)
 	return away;
 }
 
+int limits_own(int fd)
+{
+	int own, error;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	own = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	error = errno;
+	close(fd);
+	errno = error;
+	return own;
+}
+
 int limits_descriptor(int fd)
 {
+	fd = limits_own(fd);
 	return descriptor_instead(fd, fd < 0 ? -1 : descriptor_away(fd));
 }
 
 int limits_unnoticed(int fd)
 {
-	int error = errno, away = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
+	int error, away;
 
+	fd = limits_own(fd);
+	error = errno;
+	away = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_SETSIZE);
 	errno = error;
 	return descriptor_instead(fd, away);
 }

@@ -14,7 +14,13 @@
 
 enum { LIMITS_REMEDY_MAX = 128 };
 
-/* A descriptor that was just made, or -1: where it is one of a connection, of which there may be thousands. Beyond half
+/* A descriptor that was just made, or -1, and that stays for longer than the call: by a number that is none of the
+ * standard streams'. A program that was started without one of them, or has closed it, writes there all the same: what
+ * it prints would be in our memory or go to a peer. Returns the descriptor; -1 and errno: no other number is left. What
+ * the functions below return is such a one. Thread-safe. */
+int limits_own(int fd);
+
+/* The same where it is one of a connection, of which there may be thousands. Beyond half
  * of the soft limit it gets a number that the program could not have had, and the soft limit is raised as far as the
  * hard one permits: what the program opens still finds room, and numbers that select() can take. Returns the
  * descriptor, by its new number if there is one. Thread-safe. */

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/limits.h"
 #include "endpoint/report.h"
 #include "message/message.h"
 
@@ -226,7 +227,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 		endpoint->base.died = endpoint_leave_to_launcher;
 	endpoint->base.oversubscribed = options_oversubscribed(options);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
-	endpoint->base.wait_fd = epoll_create1(EPOLL_CLOEXEC);
+	endpoint->base.wait_fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->base.wait_fd < 0)
 		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
 	else

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 
 static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
@@ -27,7 +28,7 @@ bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 
 	if (endpoint_of(endpoint)->timer_fd < 0) {
 		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
-		int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		int fd = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 
 		endpoint_of(endpoint)->timer.ready = timer_ready;
 		if (fd < 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 static const char device[] = "/dev/thole";
 
@@ -81,7 +82,7 @@ int driver_open(struct driver *driver)
 
 	*driver = (struct driver){.fd = -1};
 	forked_add(&driver->forked, &driver->fd, 1);
-	driver->fd = open(device, O_RDWR | O_CLOEXEC);
+	driver->fd = limits_own(open(device, O_RDWR | O_CLOEXEC));
 	error = driver->fd < 0 ? open_failed() : page_map(driver);
 	if (error)
 		driver_close(driver);

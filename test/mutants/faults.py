@@ -1912,6 +1912,24 @@ FAULTS = [
         "if ((rlim_t)fd < limit.rlim_cur)",
     ),
     Fault(
+        "a descriptor is the program's standard error",
+        LIMITS,
+        "if (fd < 0 || fd > STDERR_FILENO)",
+        "if (fd < 0 || fd > STDOUT_FILENO)",
+    ),
+    Fault(
+        "where no other number is left a descriptor is a standard stream",
+        LIMITS,
+        "\tclose(fd);\n\terrno = error;\n\treturn own;",
+        "\tif (own < 0)\n\t\treturn fd;\n\tclose(fd);\n\terrno = error;\n\treturn own;",
+    ),
+    Fault(
+        "what a program without standard output prints goes to a peer",
+        "src/transport/datagram/link_udp.c",
+        "limits_own(socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))",
+        "socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)",
+    ),
+    Fault(
         "a file that may not be so long ends in a signal",
         LIMITS,
         "errno = EFBIG;\n\treturn false;",

@@ -16,6 +16,8 @@
 
 #include "base/limits.h"
 
+static const char *const local[] = {"network=off", NULL};
+
 enum { SOFT = 64, HARD = 500 /* no power of 2 times the soft one */ };
 
 #define MUST(condition) \
@@ -59,6 +61,13 @@ static void take_all_but(rlim_t limit, int left)
 		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && fd < (int)limit - left - 1);
 	MUST(fd >= 0);
+}
+
+static int send_number(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	static const uint64_t number = 7;
+
+	return thole_send(endpoint, peer, &number, sizeof(number), 1, 0, 0, NULL, NULL);
 }
 
 /* ---- Numbers of descriptors ------------------------------------------------------------------------ */
@@ -120,6 +129,86 @@ static void descriptors__nobody_notices(void **state)
 	in_child(unnoticed_high);
 }
 
+enum { STREAMS = 3 };
+
+static int streams_closed(void)
+{
+	int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 2 * STREAMS);
+
+	MUST(kept >= 0);
+	for (int fd = 0; fd < STREAMS; fd++)
+		close(fd);
+	return kept;
+}
+
+/* Whether they are free still, and 2 is what is kept of it again. */
+static bool streams_are_closed(int kept)
+{
+	bool closed = true;
+
+	for (int fd = 0; fd < STREAMS; fd++)
+		closed &= fcntl(fd, F_GETFD) == -1;
+	MUST(dup2(kept, STDERR_FILENO) == STDERR_FILENO);
+	return closed;
+}
+
+static void no_stream(void)
+{
+	int kept, fds[2 * STREAMS];
+
+	limit_set(RLIMIT_NOFILE, FD_SETSIZE, FD_SETSIZE);
+	MUST(limits_own(-1) == -1);
+	fds[0] = open("/dev/null", O_RDONLY);
+	MUST(limits_own(fds[0]) == fds[0]);
+	kept = streams_closed();
+	errno = EDOM;
+	for (int i = 0; i < STREAMS; i++)
+		fds[i] = limits_own(open("/dev/null", O_RDONLY));
+	fds[STREAMS] = limits_unnoticed(open("/dev/null", O_RDONLY));
+	fds[STREAMS + 1] = limits_descriptor(open("/dev/null", O_RDONLY));
+	MUST(errno == EDOM && streams_are_closed(kept));
+	for (int i = 0; i < STREAMS + 2; i++)
+		MUST(fds[i] >= STREAMS && fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
+	/* No other number is left: none. */
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 0);
+	close(0);
+	MUST(limits_own(open("/dev/null", O_RDONLY)) == -1 && errno == EMFILE);
+	MUST(fcntl(0, F_GETFD) == -1);
+}
+
+/* Two that have all that they open for each other, by each way. */
+static void no_stream_of_endpoints(void)
+{
+	static const char *const network[] = {"shm=off", "interface=lo", "link=udp", NULL};
+	const char *const *ways[] = {local, network};
+
+	for (int i = 0; i < 2; i++) {
+		int kept = streams_closed();
+		struct thole_request *request;
+		uint64_t number = 0;
+		struct pair pair;
+		bool slept;
+
+		pair_open(&pair, ways[i]);
+		slept = thole_fd(pair.a) >= STREAMS && thole_arm(pair.a) >= 0;
+		MUST(send_number(pair.a, pair.a_to_b) == 0 && send_number(pair.b, pair.b_to_a) == 0);
+		MUST(thole_recv(pair.b, pair.b_to_a, &number, sizeof(number), 0, 0, 0, NULL, &request) == 0);
+		for (int turn = 0; turn < PAIR_TURNS_MAX && thole_test(pair.b, request, NULL) == 0; turn++)
+			pair_progress(&pair, 1);
+		MUST(streams_are_closed(kept));
+		MUST(number == 7 && slept);
+		pair_close(&pair);
+	}
+}
+
+static void descriptors__are_no_streams(void **state)
+{
+	(void)state;
+	in_child(no_stream);
+	in_child(no_stream_of_endpoints);
+}
+
 static void no_growth(void)
 {
 	int fd;
@@ -137,15 +226,6 @@ static void descriptors__as_the_hard_limit_permits(void **state)
 }
 
 /* ---- Peers -------------------------------------------------------------------------------------------- */
-
-static const char *const local[] = {"network=off", NULL};
-
-static int send_number(struct thole_endpoint *endpoint, uint32_t peer)
-{
-	static const uint64_t number = 7;
-
-	return thole_send(endpoint, peer, &number, sizeof(number), 1, 0, 0, NULL, NULL);
-}
 
 static void many_peers(void)
 {
@@ -280,6 +360,7 @@ int main(void)
 		cmocka_unit_test(descriptors__beyond_the_programs),
 		cmocka_unit_test(descriptors__as_the_hard_limit_permits),
 		cmocka_unit_test(descriptors__nobody_notices),
+		cmocka_unit_test(descriptors__are_no_streams),
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(files__too_short_for_a_segment),

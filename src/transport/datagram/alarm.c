@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 int alarm_open(struct alarm *alarm)
 {
 	alarm->set = false;
-	alarm->fd = epoll_create1(EPOLL_CLOEXEC);
+	alarm->fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	return alarm->fd >= 0 ? 0 : error_set(THOLE_ERR_SYSTEM, "cannot make an epoll descriptor: %m");
 }
 

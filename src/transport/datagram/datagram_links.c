@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/host.h"
+#include "base/limits.h"
 #include "transport/datagram/links.h"
 #include "transport/datagram/naming.h"
 
@@ -91,7 +92,7 @@ static int mxoe_number(struct datagram *datagram, uint8_t *number_p)
 	uint64_t wanted = datagram->owner->options.number;
 	unsigned number = wanted < MXOE_ENDPOINTS ? (unsigned)wanted : 0;
 	unsigned end = wanted < MXOE_ENDPOINTS ? number + 1 : MXOE_ENDPOINTS;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	int fd = limits_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)), error;
 
 	if (fd >= 0)
 		shutdown(fd, SHUT_RD);

@@ -24,6 +24,7 @@
 #include "base/atomic.h"
 #include "base/endian.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "transport/datagram/alarm.h"
 #include "transport/datagram/links.h"
 
@@ -399,7 +400,7 @@ static int make_ring(struct link_raw *raw, int fd, uint32_t mtu)
 int link_raw_socket(int type, bool native, int *fd_p)
 {
 	/* protocol 0: nothing comes until it is bound */
-	*fd_p = socket(AF_PACKET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	*fd_p = limits_own(socket(AF_PACKET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (*fd_p >= 0)
 		return 0;
 	if (errno == EPERM || errno == EACCES)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/endian.h"
+#include "base/limits.h"
 #include "transport/datagram/udp.h"
 
 enum { IPV4_HEADERS = 20 + 8, IPV6_HEADERS = 40 + 8 };
@@ -131,7 +132,7 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 {
 	union socket_address name;
 	socklen_t size = interface_sockaddr(own, udp->link.interface, &name);
-	int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = limits_own(socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	struct udp_socket *socket = &udp->sockets[index];
 
 	udp->fd[index] = fd;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/endian.h"
+#include "base/limits.h"
 #include "transport/datagram/responder.h"
 
 enum { ANSWERS_MAX = 16 }; /* datagrams looked at in a turn: others may send too */
@@ -79,7 +80,7 @@ static struct question *question_begin(struct liveness *liveness, const struct p
 {
 	struct question *question = question_place(liveness, now_ns);
 	int family = interface_is_ipv4(to->bytes) ? AF_INET : AF_INET6;
-	int fd = question ? socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+	int fd = question ? limits_own(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) : -1;
 
 	if (fd < 0)
 		return NULL;
@@ -147,7 +148,7 @@ static enum link_liveness liveness_dial(struct liveness *liveness, struct questi
 	socklen_t size = interface_sockaddr(&question->to, liveness->interface, &name);
 	bool refused;
 
-	question->stream = socket(name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	question->stream = limits_own(socket(name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (question->stream < 0)
 		return LINK_UNASKED;
 	question->dialled_ns = now_ns;

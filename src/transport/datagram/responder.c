@@ -159,8 +159,8 @@ static struct service *service_new(void)
 
 	if (!own)
 		return NULL;
-	own->fds[0] = epoll_create1(EPOLL_CLOEXEC);
-	own->fds[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	own->fds[0] = limits_own(epoll_create1(EPOLL_CLOEXEC));
+	own->fds[1] = limits_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	forked_add(&own->forked, own->fds, 2);
 	if (own->fds[0] < 0 || own->fds[1] < 0 || epoll_ctl(own->fds[0], EPOLL_CTL_ADD, own->fds[1], &event) != 0 ||
 	    (errno = thread_start(&own->thread, "thole-here", service_run, own)) != 0) {
@@ -254,7 +254,7 @@ static int socket_bind(int *fd_p, int type, const struct path *path, uint32_t in
 	union socket_address name;
 	socklen_t size = interface_sockaddr(path, interface, &name);
 
-	*fd_p = socket(name.any.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	*fd_p = limits_own(socket(name.any.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return *fd_p >= 0 && bind(*fd_p, &name.any, size) == 0 ? 0 : errno;
 }
 

@@ -167,7 +167,7 @@ int connect_open(struct transport_owner *owner)
 	int fd = connect_socket();
 
 	shm->opened_by = geteuid();
-	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
+	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
@@ -287,7 +287,7 @@ static void connect_turn_away(struct transport_owner *owner, int reason)
 			  limits_remedy(reason, remedy));
 		transport_trouble(owner);
 	}
-	shm->spare_fd = eventfd(0, EFD_CLOEXEC);
+	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
 }
 
 /* No connection will ever be taken: the kernel refuses the call itself (seccomp). Who waits at the listener, and who
@@ -376,7 +376,7 @@ static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_
 	count = (unsigned)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 	memcpy(fds, CMSG_DATA(rights), count * sizeof(int));
 	if (count == 1 && !(header.msg_flags & MSG_CTRUNC))
-		*fd_p = fds[0];
+		*fd_p = limits_own(fds[0]);
 	else
 		discard_received(fds, count);
 	return size;

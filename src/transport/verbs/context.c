@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 enum { CONTEXT_TELL = 3 }; /* of a context's descriptors, behind fd: that fd tells of */
 
@@ -98,7 +99,7 @@ static int context_watch(struct context *context)
 	int fds[CONTEXT_TELL] = {context->channel->fd, context->device->async_fd,
 				 context->iwarp ? iwarp_fd(context->iwarp) : -1};
 
-	context->fd = epoll_create1(EPOLL_CLOEXEC);
+	context->fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (context->fd < 0)
 		return -1;
 	for (int i = 0; i < CONTEXT_TELL; i++) {
