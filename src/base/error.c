@@ -90,3 +90,13 @@ int error_prefix(int code, const char *format, ...)
 	errno = saved;
 	return code;
 }
+
+void error_save(char kept[ERROR_DETAIL_MAX])
+{
+	strcpy(kept, detail);
+}
+
+void error_restore(const char kept[ERROR_DETAIL_MAX])
+{
+	strcpy(detail, kept);
+}

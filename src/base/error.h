@@ -20,4 +20,8 @@ int error_set(int code, const char *format, ...) __attribute__((cold, format(pri
  * ("/etc/file, line 3: "). Returns code. */
 int error_prefix(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Keep this thread's sentence while something is tried whose failure is forgiven: the program's call has not failed. */
+void error_save(char kept[ERROR_DETAIL_MAX]);
+void error_restore(const char kept[ERROR_DETAIL_MAX]);
+
 #endif /* BASE_ERROR_H */

@@ -130,13 +130,17 @@ static int probe_unix(char *why, size_t size)
 
 static int probe_driver(char *why, size_t size)
 {
+	char kept[ERROR_DETAIL_MAX];
 	struct driver driver;
-	int error = driver_open(&driver);
+	int error;
 
+	error_save(kept);
+	error = driver_open(&driver);
 	if (error)
 		snprintf(why, size, "%s", thole_detail());
 	else
 		driver_close(&driver);
+	error_restore(kept);
 	return !error;
 }
 

@@ -249,11 +249,13 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
 {
 	static const struct thole_endpoint_attr defaults;
+	char kept[ERROR_DETAIL_MAX];
 	struct options options;
 	int error;
 
 	if (!attr)
 		attr = &defaults;
+	error_save(kept);
 	bytes_learn();
 	error = options_load(&options, attr->options);
 	if (!error && attr->threads != THOLE_THREAD_SINGLE && attr->threads != THOLE_THREAD_SAFE)
@@ -263,6 +265,8 @@ int thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_end
 		error = endpoint_open(attr, &options, endpoint_p);
 	if (error)
 		report_failure(options.report, thole_detail());
+	else
+		error_restore(kept); /* what is done without */
 	return error;
 }
 

@@ -1912,6 +1912,18 @@ FAULTS = [
         "if ((rlim_t)fd < limit.rlim_cur)",
     ),
     Fault(
+        "what an endpoint does without is this thread's last failure",
+        "src/endpoint/endpoint.c",
+        "error_restore(kept); /* what is done without */",
+        "(void)kept;",
+    ),
+    Fault(
+        "a question for a capability is this thread's last failure",
+        "src/endpoint/capability.c",
+        "\terror_restore(kept);\n",
+        "",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",

@@ -39,6 +39,26 @@ static void open__that_fails_leaves_no_descriptor(void **state)
 	}
 }
 
+/* No call has failed: the sentence stays that of the last one that did. There is no adapter of that name anywhere. */
+static void open__says_nothing_of_what_it_does_without(void **state)
+{
+	static const char *const options[] = {"job_key=1", "interface=lo", "verbs_device=none", NULL};
+	struct thole_endpoint *endpoint;
+	struct thole_capability capability;
+	uint64_t number;
+
+	(void)state;
+	endpoint = pair_endpoint(NULL, NULL, options);
+	assert_int_equal(thole_option_number(endpoint, "none", &number), THOLE_ERR_NOT_FOUND);
+	assert_non_null(strstr(thole_detail(), "is no option"));
+	thole_endpoint_close(endpoint);
+	endpoint = pair_endpoint(NULL, NULL, options);
+	assert_non_null(strstr(thole_detail(), "is no option"));
+	for (unsigned i = 0; i < 100 && thole_capability(i, &capability) == 0; i++)
+		assert_non_null(strstr(thole_detail(), "is no option"));
+	thole_endpoint_close(endpoint);
+}
+
 /* Peers cannot know how tags are hashed, though they have the same program. */
 static void match__is_salted_anew(void **state)
 {
@@ -150,6 +170,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(close__leaves_no_descriptor),
 		cmocka_unit_test(open__that_fails_leaves_no_descriptor),
+		cmocka_unit_test(open__says_nothing_of_what_it_does_without),
 		cmocka_unit_test(match__is_salted_anew),
 		cmocka_unit_test(threads__of_a_progress_thread_take_a_lock),
 		cmocka_unit_test(counters__as_many_as_there_is_room_for),
