@@ -378,6 +378,32 @@ def test_settings_of_ucxs(mpi: InstalledMpi, conform: Compile, thole: Tool) -> N
     assert "Thole reads none" not in explained("--through", "libfabric", *several)
 
 
+@pytest.mark.over("openmpi4")
+def test_options__in_libfabrics_way(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:
+    """Ranks read none of these through UCX: they are told in the other way, unless --option says more."""
+    theirs = {"FI_THOLE_INTEGRITY": "full", "FI_THOLE_SPIN": "7us", "FI_THOLE_JOB_KEY": "4711", "THOLE_SPIN": "8us"}
+    command = mpi.command(2, conform(mpi))
+
+    def explained(*words: str, **more: str) -> tuple[dict[str, str], str]:
+        done = thole("run", "--explain", *words, *command, env=mpi.environment(**theirs, **more))
+        assert done.returncode == 0, done.stderr
+        rows = (line.split() for line in done.stdout.splitlines())
+        assert "4711" not in done.stdout and "4712" not in done.stdout, "a key is nobody's to see"
+        return {row[0]: row[1] for row in rows if len(row) > 1 and "THOLE_" in row[0]}, done.stdout
+
+    rows, said = explained()
+    assert rows["THOLE_INTEGRITY"] == "full" and rows["THOLE_SPIN"] == "7us" and rows["THOLE_JOB_KEY"] == "(hidden)"
+    assert "FI_THOLE_INTEGRITY is not read through UCX" in said and "THOLE_SPIN was '8us', is '7us'" in said
+    rows, said = explained("--keep")
+    assert rows["THOLE_SPIN"] == "8us" and "THOLE_SPIN=8us is kept" in said
+    rows, _ = explained("--option", "spin=9us", "--option", "job_key=4712")
+    assert rows["THOLE_SPIN"] == rows["FI_THOLE_SPIN"] == "9us", "by each interface"
+    rows, _ = explained("--through", "libfabric")
+    assert "THOLE_INTEGRITY" not in rows and "THOLE_SPIN" not in rows, "read as it is"
+    _, said = explained(FI_THOLE_PROGRESS_THREAD="on")
+    assert "since the option progress_thread has no effect" in said
+
+
 @pytest.mark.about("impi")
 def test_others__are_told(mpi: InstalledMpi, thole: Tool) -> None:
     done = thole("run", "--through", "ucx", mpi.launcher, "-n", "1", "true", env=mpi.environment())

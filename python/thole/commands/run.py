@@ -31,8 +31,7 @@ def explain(result: Plan, console: Console) -> None:
     table.add_column("value", overflow="fold")
     table.add_column("why")
     for variable in result.variables:
-        value = "(hidden)" if variable.secret else variable.value
-        table.add_row(variable.name, value, variable.reason + (" (kept)" if variable.kept else ""))
+        table.add_row(variable.name, variable.shown, variable.reason + (" (kept)" if variable.kept else ""))
     console.print(table)
     for line in _about_hosts(result):
         console.print(line, highlight=False, soft_wrap=True)

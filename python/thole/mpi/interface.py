@@ -71,6 +71,12 @@ def _judge_options(chosen: dict[str, str]) -> None:
         raise Trouble("the option progress_thread has no effect with UCX's")
 
 
+def options_of_fabric() -> dict[str, str]:
+    """Options that are set in libfabric's way; names that are none are libfabric's to judge."""
+    variables = {option.name: f"FI_{option.variable}" for option in native.options()}
+    return {name: os.environ[key] for name, key in variables.items() if os.environ.get(key)}
+
+
 def capable_in(mpi: Mpi, command: list[str]) -> str | None:
     """The first program with file capabilities."""
     return next((word for word in launch.started(mpi.launch, command) if _has_capabilities(word)), None)

@@ -21,6 +21,7 @@ from thole.mpi.launch import launcher_in
 from thole.mpi.program import PYTHON, identify_program, is_linked, uses_windows
 
 JOB_KEY = "THOLE_JOB_KEY"
+SECRETS = (JOB_KEY, f"FI_{JOB_KEY}")  # whose values are not shown
 # Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
 HANDED_ON = ("THOLE_", "FI_")
 
@@ -34,8 +35,15 @@ class Variable:
     reason: str
     before: str | None
     kept: bool = False  # the user's value stays, by --keep
-    secret: bool = False  # not to be shown
     ours: str = ""  # of a list, what stands in front of the user's
+
+    @property
+    def secret(self) -> bool:
+        return self.name in SECRETS
+
+    @property
+    def shown(self) -> str:
+        return _shown(self.name, self.value)
 
     @property
     def contradicted(self) -> bool:
@@ -85,12 +93,13 @@ def plan(
             f"{cleaner} gives the launcher an environment of its own, so that messages may not go over Thole; put "
             f"`thole run` behind {cleaner} and its arguments"
         )
-    chosen = native.check_options(options or [], _of_fabric())
-    result.ucx = interface.ucx_path(interface.choose(mpi, through, command, dict(chosen)))
+    of_fabric = interface.options_of_fabric()
+    chosen = native.check_options(options or [], [f"{name}={value}" for name, value in of_fabric.items()])
+    result.ucx = interface.ucx_path(interface.choose(mpi, through, command, {**of_fabric, **dict(chosen)}))
     if complaint := native.options_complaint():
         result.warnings.append(complaint)
     wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
-    users = {f"THOLE_{name.upper()}" for name in wanted}  # by --option, variables or files
+    users = {f"THOLE_{name.upper()}" for name in wanted.union(of_fabric)}  # by --option, variables or files
     idle = any(setting.spared for setting in mpi.settings) and _uses_no_windows(result)
     for setting in mpi.settings:
         value, reason = _value(result, setting), setting.reason
@@ -98,8 +107,7 @@ def plan(
             value, reason = setting.spared, f"no {setting.what} are seen in the program: {value} would only take time"
         if value and setting.name not in users and setting.name != mpi.family.launch.export_list:
             _add(result, setting.name, value, reason, keep, setting.kept.format(what=setting.what))
-    for name, value in chosen:
-        _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
+    _add_options(result, dict(chosen), of_fabric, keep)
     if shared_heap:
         reason = "large allocations are memory that ranks of a host map (--shared-heap)"
         _add(result, PRELOAD, str(paths.find(paths.HEAP)), reason, keep)
@@ -145,10 +153,18 @@ def _value(result: Plan, setting: Setting) -> str:
     return setting.value.format(**places)
 
 
-def _of_fabric() -> list[str]:
-    """Options that are set in libfabric's way; names that are none are libfabric's to judge."""
-    variables = {f"FI_THOLE_{option.name.upper()}": option.name for option in native.options()}
-    return [f"{name}={os.environ[key]}" for key, name in variables.items() if os.environ.get(key)]
+def _add_options(result: Plan, chosen: dict[str, str], of_fabric: dict[str, str], keep: bool) -> None:
+    """What the user wants of Thole's options, by --option or in libfabric's way: that is read through libfabric alone,
+    where it goes before all else."""
+    for name, value in of_fabric.items():
+        variable = f"THOLE_{name.upper()}"
+        if name in chosen:
+            _add(result, f"FI_{variable}", chosen[name], "--option", keep=False)
+        elif result.ucx:
+            unread = f"FI_{variable} is not read through UCX"
+            _add(result, variable, value, f"yours: {unread}", keep, unread)
+    for name, value in chosen.items():
+        _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
 
 
 def _provider_path(provider: Path) -> str:
@@ -168,7 +184,7 @@ def _add_key(result: Plan) -> None:
     value = kept or str(secrets.randbits(64) or 1)
     reason = "yours" if kept else "made for each run"
     reason = f"what ranks must know to connect over the network ({reason})"
-    result.variables.append(Variable(JOB_KEY, value, reason, kept, secret=True))
+    result.variables.append(Variable(JOB_KEY, value, reason, kept))
 
 
 def _add_for_capable(result: Plan) -> None:
@@ -181,9 +197,8 @@ def _add_for_capable(result: Plan) -> None:
         if variable.name.startswith("THOLE_"):
             name = f"FI_{variable.name}"
             before = os.environ.get(name)
-            result.variables.append(
-                Variable(name, variable.value, reason, before, secret=variable.secret)
-            )
+            if name not in result.environment():
+                result.variables.append(Variable(name, variable.value, reason, before))
 
 
 def _hand_on(result: Plan) -> None:
@@ -375,6 +390,10 @@ def _refuse_others(command: list[str]) -> None:
             raise Trouble(f"{Path(word).name} {reason[0]}; it starts no ranks", reason[1])
 
 
+def _shown(name: str, value: str) -> str:
+    return "(hidden)" if name in SECRETS else value
+
+
 def _add(result: Plan, name: str, value: str, reason: str, keep: bool, kept: str = "") -> None:
     before = os.environ.get(name)
     if before is not None and agrees(name, before, value):
@@ -384,16 +403,14 @@ def _add(result: Plan, name: str, value: str, reason: str, keep: bool, kept: str
         value = _in_front(ours, before, separator)
     if keep and before is not None and before != value and not separator:
         kept = interface.by_libfabric(result.mpi, name, before) or kept
-        result.warnings.append(
-            f"{name}={before} is kept (--keep), Thole needs {value}: {kept}"
-        )
+        was, now = _shown(name, before), _shown(name, value)
+        result.warnings.append(f"{name}={was} is kept (--keep), Thole needs {now}: {kept}")
         result.variables.append(Variable(name, before, reason, before, kept=True))
         return
     variable = Variable(name, value, reason, before, ours=ours)
     if variable.contradicted:
-        result.warnings.append(
-            f"{name} was {before!r}, is {value!r} for this run (--keep leaves yours)"
-        )
+        was, now = _shown(name, before or ""), _shown(name, value)
+        result.warnings.append(f"{name} was {was!r}, is {now!r} for this run (--keep leaves yours)")
     result.variables.append(variable)
 
 
