@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * heap: malloc and its like for programs that thole run --shared-heap starts: allocations of option shared_heap_min
- * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the C library.
+ * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the C library. madvise, since
+ * pages that are let go hold zeros where memory is no file's.
  *
  * Owns the functions' meaning for blocks of arenas; what is none is the C library's, by its own names, so that nothing
  * is looked up while somebody allocates. Until the constructor has run, and where an arena has no room, all is the C
@@ -12,6 +13,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -167,4 +170,11 @@ HEAP_API size_t malloc_usable_size(void *memory)
 	size_t length = arena_length(memory);
 
 	return length ? length : usable_size ? usable_size(memory) : 0;
+}
+
+HEAP_API int madvise(void *address, size_t length, int advice)
+{
+	if ((advice == MADV_DONTNEED || advice == MADV_FREE) && arena_clear(address, length))
+		return 0;
+	return (int)syscall(SYS_madvise, address, length, advice);
 }

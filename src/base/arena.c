@@ -652,6 +652,50 @@ bool arena_resize(void *block, size_t length)
 	return done;
 }
 
+/* Whether it is all of one block. */
+static bool block_has(const struct arena *arena, const char *address, size_t length)
+{
+	for (uint32_t at = 1, next; at < arena->extents.top; at = next) {
+		next = at + extents_length(&arena->extents, at);
+		if (address < arena_address(arena, next))
+			return extents_kind(&arena->extents, at) == EXTENT_USED &&
+			       length <= (size_t)(arena_address(arena, next) - address);
+	}
+	return false;
+}
+
+/* What is let go of a private mapping is what the memfd holds again, from before the fork. */
+static void retired_clear(const struct arena *arena, void *address, size_t length)
+{
+	if (mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+		 0) == MAP_FAILED)
+		memset(address, 0, length); /* there are as many mappings as may be */
+	else if (arena->huge)
+		madvise(address, length, MADV_HUGEPAGE);
+}
+
+bool arena_clear(void *address, size_t length)
+{
+	size_t page = (size_t)getpagesize(), whole = (length + page - 1) & ~(page - 1);
+	struct arena *arena;
+	bool cleared = false;
+	int error = errno;
+	uint32_t at;
+
+	if (!arena_is_near(address) || (uintptr_t)address % page || whole < length)
+		return false;
+	arena_lock();
+	arena = arena_of(address, &at);
+	if (arena && at > 0 && block_has(arena, address, whole)) {
+		cleared = arena->retired || madvise(address, whole, MADV_REMOVE) == 0;
+		if (arena->retired)
+			retired_clear(arena, address, whole);
+	}
+	arena_unlock();
+	errno = error;
+	return cleared;
+}
+
 size_t arena_length(const void *block)
 {
 	struct arena *arena;

@@ -77,6 +77,8 @@ void *arena_alloc(size_t length, size_t alignment, bool *zero_p);
 bool arena_free(void *block);
 /* Give a block another length where it lies. False: it is not possible there. */
 bool arena_resize(void *block, size_t length);
+/* Let whole pages of one block go, so that they hold zeros. False: they are not such. */
+bool arena_clear(void *address, size_t length);
 /* Bytes of a block; 0: it is none. */
 size_t arena_length(const void *block);
 /* Where other processes find this memory, if they can. */

@@ -1924,6 +1924,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "what a program lets go of a shared heap's block stays what it was",
+        "heap/heap.c",
+        "(advice == MADV_DONTNEED || advice == MADV_FREE)",
+        "advice == MADV_FREE",
+    ),
+    Fault(
+        "what a program lets go after a fork is what it was before",
+        "src/base/arena.c",
+        "retired_clear(arena, address, whole);",
+        "madvise(address, whole, MADV_DONTNEED);",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",

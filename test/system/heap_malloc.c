@@ -213,6 +213,58 @@ static void fork_copies(void)
 	free(memory);
 }
 
+/* Pages that are let go hold zeros, and others what they did; before a fork, after it, and in the child. */
+static void pages_let_go(char *memory, size_t page, int advice)
+{
+	memset(memory, 1, LARGE);
+	errno = EDOM;
+	CHECK_EQUAL(madvise(memory + page, 3 * page - 1, advice), 0);
+	CHECK_EQUAL(errno, EDOM);
+	CHECK(holds(memory, 0, page, 1) && holds(memory, page, 4 * page, 0) && holds(memory, 4 * page, LARGE, 1));
+	memset(memory + page, 2, page);
+	CHECK(holds(memory, page, 2 * page, 2) && holds(memory, 2 * page, 4 * page, 0));
+}
+
+static void advice_let_go(void)
+{
+	size_t page = (size_t)getpagesize();
+	char *first = malloc(LARGE), *memory = malloc(LARGE), *behind = malloc(LARGE);
+	pid_t child;
+	int status;
+
+	CHECK(is_shared(memory));
+	pages_let_go(memory, page, MADV_DONTNEED);
+	pages_let_go(memory, page, MADV_FREE);
+	memset(first, 3, LARGE);
+	memset(behind, 3, LARGE);
+	/* As the kernel has it: nothing at all, and nothing that is not whole pages. */
+	CHECK_EQUAL(madvise(memory, 0, MADV_DONTNEED), 0);
+	CHECK(madvise(memory + 1, page, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(madvise(memory, SIZE_MAX, MADV_DONTNEED) == -1 && errno == EINVAL);
+	CHECK(madvise(memory, page, -1) == -1 && errno == EINVAL);
+	CHECK_EQUAL(madvise(memory, LARGE, MADV_WILLNEED), 0);
+	CHECK(holds(memory, 0, page, 1));
+	child = fork();
+	if (child == 0) {
+		pages_let_go(memory, page, MADV_DONTNEED);
+		CHECK_EQUAL(madvise(memory, LARGE, MADV_DONTNEED), 0);
+		CHECK(holds(memory, 0, LARGE, 0) && holds(first, 0, LARGE, 3) && holds(behind, 0, LARGE, 3));
+		free(memory);
+		_exit(0);
+	}
+	CHECK(holds(memory, 0, page, 1));
+	pages_let_go(memory, page, MADV_DONTNEED);
+	CHECK_EQUAL(waitpid(child, &status, 0), child);
+	CHECK_EQUAL(status, 0);
+	CHECK(holds(first, 0, LARGE, 3) && holds(behind, 0, LARGE, 3));
+	free(first);
+	free(memory);
+	free(behind);
+	memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* nothing of ours */
+	pages_let_go(memory, page, MADV_DONTNEED);
+	munmap(memory, LARGE);
+}
+
 /* Descriptors of arenas. */
 static int arenas_open(void)
 {
@@ -302,6 +354,7 @@ int main(int count, char **arguments)
 	realloc_keeps();
 	refusals();
 	fork_copies();
+	advice_let_go();
 	exec_has_nothing(arguments[0]);
 	threads();
 	descriptor_of_another();
