@@ -254,6 +254,7 @@ enum thole_flags {
 				     returns AGAIN */
 	THOLE_ARRIVED = 1 << 10,  /* send: complete only when all of it is in the memory of the receiver's process,
 				     matched or not, so that the sender's may end */
+	THOLE_LOOK = 1 << 11,     /* probe: among what has arrived already, without progress */
 	THOLE_USER_SHIFT = 24     /* bits 24 to 31 are the caller's, and come back in the completion */
 };
 
@@ -301,9 +302,9 @@ THOLE_API int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, cons
 			  size_t count, uint64_t tag, uint64_t mask, unsigned flags, void *context,
 			  struct thole_request **request_p);
 
-/* Look for a message that a receive with these parameters would get now; progresses. Returns 1 and fills
- * *completion_p (tag, imm, message_length, peer) if there is one, else 0.
- * flags: THOLE_PLAIN; THOLE_DISCARD drops it. */
+/* Look for a message that a receive with these parameters would get now; progresses if there is none. Returns 1 and
+ * fills *completion_p (tag, imm, message_length, peer) if there is one, else 0.
+ * flags: THOLE_PLAIN; THOLE_DISCARD drops it; THOLE_LOOK. */
 THOLE_API int thole_probe(struct thole_endpoint *endpoint, uint32_t source, uint64_t tag, uint64_t mask,
 			  unsigned flags, struct thole_completion *completion_p);
 

@@ -104,7 +104,7 @@ mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t addr)
 	peer = mxi_peer_of(&endpoint->peers, addr);
 	if (peer) {
 		mxi_ending_of_peer(endpoint, peer);
-		while (thole_probe(endpoint->thole, peer->handle, 0, 0, THOLE_DISCARD, &message) == 1)
+		while (thole_probe(endpoint->thole, peer->handle, 0, 0, THOLE_DISCARD | THOLE_LOOK, &message) == 1)
 			;
 		peer->disconnected = peer != endpoint->self;
 	}

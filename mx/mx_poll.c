@@ -64,13 +64,14 @@ static bool mxi_poll_for_peek(struct mx_endpoint *endpoint, void *arg)
 	return node != NULL;
 }
 
-/* The oldest message that nobody expects and that matches. */
+/* The oldest message that nobody expects and that matches. Progress is made by mxi_progress_run alone: it tells others
+ * who wait, and is switched off at times. */
 static bool mxi_poll_for_probe(struct mx_endpoint *endpoint, void *arg)
 {
 	const struct poll *poll = arg;
 	struct thole_completion message;
 
-	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, 0, &message) != 1)
+	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, THOLE_LOOK, &message) != 1)
 		return false;
 	*poll->status_p = (mx_status_t){
 		.code = MX_STATUS_SUCCESS,

@@ -67,7 +67,7 @@ static struct thole_message *poll_message(struct thole_endpoint *endpoint, uint3
 {
 	struct thole_message *unexpected = receive_find(endpoint, source, tag, mask, flags);
 
-	if (unexpected || endpoint_progress(endpoint) == 0)
+	if (unexpected || (flags & THOLE_LOOK) || endpoint_progress(endpoint) == 0)
 		return unexpected;
 	return receive_find(endpoint, source, tag, mask, flags);
 }

@@ -1936,6 +1936,18 @@ FAULTS = [
         "madvise(address, whole, MADV_DONTNEED);",
     ),
     Fault(
+        "a thread that waits does not hear of what another's probe takes in",
+        "mx/mx_poll.c",
+        "THOLE_LOOK, &message",
+        "0, &message",
+    ),
+    Fault(
+        "a probe that only looks makes progress",
+        "src/endpoint/poll.c",
+        " || (flags & THOLE_LOOK)",
+        "",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",
@@ -6923,7 +6935,7 @@ FAULTS = [
     Fault(
         "a probe makes no progress",
         "src/endpoint/poll.c",
-        "\tif (unexpected || endpoint_progress(endpoint) == 0)\n"
+        "\tif (unexpected || (flags & THOLE_LOOK) || endpoint_progress(endpoint) == 0)\n"
         "\t\treturn unexpected;",
         "\tif (unexpected)\n"
         "\t\treturn unexpected;",

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Probes: others who wait hear of what they take in, and they take in nothing while progress is switched off. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "mx_endpoint.h"
+
+enum { TIMEOUT_MS = 2000, TURNS_MAX = 100000, X = 7, Y = 8 };
+
+static mx_endpoint_t endpoint, other;
+static mx_endpoint_addr_t addr; /* of endpoint, for other */
+
+static void send_x(void)
+{
+	mx_segment_t nothing = {NULL, 0};
+	mx_request_t request;
+
+	assert_int_equal(mx_isend(other, &nothing, 1, addr, X, NULL, &request), MX_SUCCESS);
+	assert_int_equal(mx_forget(other, &request), MX_SUCCESS);
+}
+
+static uint32_t found(uint64_t match_info)
+{
+	mx_status_t status;
+	uint32_t result;
+
+	assert_int_equal(mx_iprobe(endpoint, match_info, UINT64_MAX, &status, &result), MX_SUCCESS);
+	return result;
+}
+
+static void receive_x(void)
+{
+	mx_segment_t nothing = {NULL, 0};
+	mx_request_t request;
+	mx_status_t status;
+	uint32_t result = 0;
+
+	assert_int_equal(mx_irecv(endpoint, &nothing, 1, X, UINT64_MAX, NULL, &request), MX_SUCCESS);
+	for (int turn = 0; turn < TURNS_MAX && !result; turn++)
+		assert_int_equal(mx_test(endpoint, &request, &status, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+}
+
+/* Two that have exchanged a message: from then on one step of progress takes in what was sent. */
+static int setup(void **state)
+{
+	mx_endpoint_addr_t name;
+	uint32_t endpoint_id;
+	uint64_t nic_id;
+
+	(void)state;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &endpoint), MX_SUCCESS);
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &other), MX_SUCCESS);
+	assert_int_equal(mx_get_endpoint_addr(endpoint, &name), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(name, &nic_id, &endpoint_id), MX_SUCCESS);
+	assert_int_equal(mx_connect(other, nic_id, endpoint_id, 5, TIMEOUT_MS, &addr), MX_SUCCESS);
+	send_x();
+	receive_x();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(mx_close_endpoint(other), MX_SUCCESS);
+	assert_int_equal(mx_close_endpoint(endpoint), MX_SUCCESS);
+	return 0;
+}
+
+/* Whoever probes for X sleeps, since there was none: a probe for Y has taken it in, and its wake-up with it. */
+static void probe__tells_who_waits_for_another(void **state)
+{
+	uint32_t events;
+
+	(void)state;
+	send_x();
+	lock_take(&endpoint->lock);
+	events = endpoint->events;
+	lock_leave(&endpoint->lock);
+	assert_int_equal(found(Y), 0);
+	assert_int_not_equal(endpoint->events, events);
+	assert_int_equal(mx_disable_progression(endpoint), MX_SUCCESS);
+	assert_int_equal(found(X), 1);
+	assert_int_equal(mx_reenable_progression(endpoint), MX_SUCCESS);
+	receive_x();
+}
+
+static void probe__takes_nothing_in_while_progress_is_off(void **state)
+{
+	(void)state;
+	assert_int_equal(mx_disable_progression(endpoint), MX_SUCCESS);
+	send_x();
+	for (int look = 0; look < 100; look++)
+		assert_int_equal(found(X), 0);
+	assert_int_equal(mx_reenable_progression(endpoint), MX_SUCCESS);
+	assert_int_equal(found(X), 1);
+	receive_x();
+}
+
+static int setup_all(void **state)
+{
+	(void)state;
+	setenv("THOLE_NETWORK", "off", 1);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	return mx_init() == MX_SUCCESS ? 0 : -1;
+}
+
+static int teardown_all(void **state)
+{
+	(void)state;
+	return mx_finalize() == MX_SUCCESS ? 0 : -1;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(probe__tells_who_waits_for_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(probe__takes_nothing_in_while_progress_is_off, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, setup_all, teardown_all);
+}
