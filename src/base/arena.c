@@ -399,24 +399,37 @@ static void retired_give(struct arena *arena, uint32_t at)
 		arena_punch(arena, at, length);
 }
 
+/* Of which little may be touched: the kernel is not asked whether there is memory for all of it. But it counts as data,
+ * and the program may have lowered that limit since. */
+static bool retired_map(const struct arena *arena, size_t length)
+{
+	static const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+	struct rlimit limit, most;
+	void *memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, kind, arena->file.fd, 0);
+
+	if (memory == MAP_FAILED && getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		most = (struct rlimit){limit.rlim_max, limit.rlim_max};
+		setrlimit(RLIMIT_DATA, &most);
+		memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, kind, arena->file.fd, 0);
+		setrlimit(RLIMIT_DATA, &limit);
+	}
+	return memory != MAP_FAILED;
+}
+
 /* From here on its memory is this process's alone. Others find that out: whoever wrote before it saw `retired` wrote
  * before the memory was exchanged. */
 static bool arena_retire(struct arena *arena)
 {
 	size_t length = (size_t)arena->extents.top * ARENA_GRANULE;
-	void *memory;
 
 	store_relaxed(&arena->header->retired, 1);
 	fence_full(); /* pairs with the one in attach_is_current */
 	if (!arena_has_file(arena))
 		return false; /* the child goes without */
-	/* Of which little may be touched: the kernel is not asked whether there is memory for all of it. */
-	memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-		      arena->file.fd, 0);
-	if (memory == MAP_FAILED)
+	if (!retired_map(arena, length))
 		return false; /* likewise */
 	if (arena->huge)
-		madvise(memory, length, MADV_HUGEPAGE);
+		madvise(arena->base, length, MADV_HUGEPAGE);
 	arena->retired = true;
 	for (uint32_t at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
 		if (extents_kind(&arena->extents, at) != EXTENT_USED)

@@ -1948,6 +1948,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "under a lower limit of data a child has no blocks",
+        "src/base/arena.c",
+        "limit.rlim_cur < limit.rlim_max",
+        "limit.rlim_cur > limit.rlim_max",
+    ),
+    Fault(
+        "a fork leaves the limit of data raised",
+        "src/base/arena.c",
+        "\t\tsetrlimit(RLIMIT_DATA, &limit);\n",
+        "",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",

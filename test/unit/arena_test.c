@@ -903,6 +903,34 @@ static void limits__address_space(void **state)
 	assert_int_equal(child_status(child), 0);
 }
 
+/* Private memory counts as data. A limit that was lowered since does not keep a child from its blocks. */
+static bool forked_under_less_data(void)
+{
+	char *block = block_new(8 * MIB);
+	struct rlimit before, after, less;
+	int status;
+	pid_t child;
+
+	memset(block, 1, 8 * MIB);
+	if (getrlimit(RLIMIT_DATA, &before) != 0)
+		return false;
+	less = (struct rlimit){MIB, before.rlim_max};
+	setrlimit(RLIMIT_DATA, &less);
+	child = fork();
+	if (child == 0)
+		_exit(holds(block, 0, 8 * MIB, 1) ? 0 : 1);
+	getrlimit(RLIMIT_DATA, &after);
+	setrlimit(RLIMIT_DATA, &before);
+	return waitpid(child, &status, 0) == child && status == 0 && after.rlim_cur == less.rlim_cur &&
+	       after.rlim_max == less.rlim_max && holds(block, 0, 8 * MIB, 1) && arena_free(block);
+}
+
+static void limits__lowered_since(void **state)
+{
+	(void)state;
+	alone(forked_under_less_data);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -931,6 +959,7 @@ int main(void)
 		cmocka_unit_test(descriptor__is_another_files),
 		cmocka_unit_test(limits__are_the_c_librarys),
 		cmocka_unit_test(limits__address_space),
+		cmocka_unit_test(limits__lowered_since),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
