@@ -36,8 +36,10 @@ static size_t (*usable_size)(void *memory); /* the C library's */
 __attribute__((constructor)) static void heap_begin(void)
 {
 	static struct options options;
+	void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* no allocator that the program is linked to */
 
-	usable_size = (size_t (*)(void *))(uintptr_t)dlsym(RTLD_NEXT, "malloc_usable_size");
+	if (library)
+		usable_size = (size_t (*)(void *))(uintptr_t)dlsym(library, "malloc_usable_size");
 	options_load(&options, NULL); /* what is wrong is not taken, and an endpoint says so */
 	if (usable_size)
 		least = options.shared_heap_min;

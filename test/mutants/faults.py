@@ -1960,6 +1960,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "another allocator is asked for the length of the C library's blocks",
+        "heap/heap.c",
+        "dlsym(library, \"malloc_usable_size\")",
+        "dlsym(RTLD_NEXT, \"malloc_usable_size\")",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",
