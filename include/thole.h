@@ -401,7 +401,8 @@ THOLE_API int thole_arm(struct thole_endpoint *endpoint);
  * host to whom an endpoint of this process sends from it, or from whom it receives into it, map it, and copy without
  * the kernel. Belongs to no endpoint. These peers can then read and write all memory that is allocated so, as they
  * could by process_vm_readv and process_vm_writev. A child of fork has a copy, and blocks that are there at a fork are
- * not mapped by peers any more. What cannot be had so (see docs/SHM.md) is ordinary memory.
+ * not mapped by peers any more; nor are they what io_uring, an adapter or a GPU has registered of them before. What
+ * cannot be had so (see docs/SHM.md) is ordinary memory.
  * Thread-safe. Errors: MEMORY. */
 THOLE_API int thole_alloc(size_t length, void **memory_p);
 
