@@ -2,11 +2,13 @@
 #include "mx_board.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "mx_nic.h"
 #include "thole.h"
 
@@ -144,6 +146,12 @@ bool mxi_board_get(uint32_t number, struct mxi_board *board_p)
 		return false;
 	*board_p = collection.boards[number];
 	return true;
+}
+
+mx_return_t mxi_board_unknown(uint32_t number)
+{
+	return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u", number,
+				      mxi_board_list(NULL, 0));
 }
 
 bool mxi_board_find(uint64_t nic_id, struct mxi_board *board_p)

@@ -41,6 +41,9 @@ unsigned mxi_board_list(struct mxi_board *boards, unsigned room);
 bool mxi_board_get(uint32_t number, struct mxi_board *board_p);
 bool mxi_board_find(uint64_t nic_id, struct mxi_board *board_p);
 
+/* The error of a number that no board has, and its sentence (error_set). */
+mx_return_t mxi_board_unknown(uint32_t number);
+
 /* A number that the kernel has about a board's interface, as in "device/numa_node"; `unknown` where
  * it has none. */
 long mxi_board_attribute(const struct mxi_board *board, const char *name, long unknown);

@@ -91,8 +91,7 @@ static mx_return_t mxi_info_find_board(const struct question *question, struct m
 	}
 	code = mxi_info_read_number(question, &number);
 	if (code == MX_SUCCESS && !mxi_board_get(number, board_p))
-		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u",
-					      number, mxi_board_list(NULL, 0));
+		code = mxi_board_unknown(number);
 	return code;
 }
 

@@ -108,14 +108,14 @@ static mx_return_t mxi_open_place_claim(struct mx_endpoint *endpoint, const stru
 static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t number, uint32_t endpoint_id,
 				       struct mxi_board *board)
 {
-	uint32_t first = number == MX_ANY_NIC ? 0 : number;
-	mx_return_t code = MX_BOARD_UNKNOWN;
+	uint32_t i = number == MX_ANY_NIC ? 0 : number;
+	mx_return_t code;
 
-	for (uint32_t i = first; mxi_board_get(i, board); i++) {
+	if (!mxi_board_get(i, board))
+		return mxi_board_unknown(i);
+	do
 		code = mxi_open_place_claim(endpoint, board, endpoint_id);
-		if (code != MX_BUSY || number != MX_ANY_NIC)
-			break;
-	}
+	while (code == MX_BUSY && number == MX_ANY_NIC && mxi_board_get(++i, board));
 	return code;
 }
 

@@ -308,7 +308,7 @@ static int string_load(struct options *options, const char *string)
 		return error_set(
 			THOLE_ERR_ARGUMENT,
 			"option string \"%.*s\" names no option of Thole %s; thole info options lists them",
-			QUOTE_MAX, string, thole_version());
+			length < QUOTE_MAX ? (int)length : QUOTE_MAX, string, thole_version()); /* it may be a key's */
 	return row_set(options, row, string + length + 1, OPTION_FROM_OPEN);
 }
 

@@ -1966,6 +1966,18 @@ FAULTS = [
         "dlsym(RTLD_NEXT, \"malloc_usable_size\")",
     ),
     Fault(
+        "a board that is not there is unknown without a sentence",
+        "mx/mx_open.c",
+        "return mxi_board_unknown(i);",
+        "return MX_BOARD_UNKNOWN;",
+    ),
+    Fault(
+        "the value of a misspelt key is told",
+        "src/base/options.c",
+        "length < QUOTE_MAX ? (int)length : QUOTE_MAX, string",
+        "QUOTE_MAX, string",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",

@@ -148,6 +148,7 @@ static void wrong_number(void)
 	MX(mx_get_info(NULL, MX_MAX_NATIVE_ENDPOINTS, NULL, 0, &endpoints, sizeof(endpoints)));
 	CHECK(endpoints >= ENDPOINTS);
 	CHECK_RETURN(open_one(boards, MX_ANY_ENDPOINT, &other), MX_BOARD_UNKNOWN);
+	CHECK(strstr(test_sentence, "there is no board"));
 	CHECK_RETURN(open_one(MX_ANY_NIC, endpoints, &other), MX_BAD_ENDPOINT_ID);
 	CHECK_RETURN(open_one(0, 0xfffffffe, &other), MX_BAD_ENDPOINT_ID);
 }

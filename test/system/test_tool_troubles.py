@@ -438,6 +438,27 @@ def test_option__refused_before_anything_is_started(
         refused(here(*command, "--option", option), *words)
 
 
+def test_option__of_no_name_is_told_without_its_value(thole: Tool, hydra: Path) -> None:
+    """It may be a misspelt key's."""
+    done = thole("run", "--option", "job_kye=0x4711beef", hydra, "x")
+    refused(done, '"job_kye" names no option')
+    assert "4711" not in done.stdout + done.stderr
+
+
+def test_tune__where_no_file_is_read(thole: Tool) -> None:
+    """What it would write, nobody reads."""
+    for words in (("--dry-run", "--rounds", "10000"), ("--reset",)):
+        refused(thole("tune", *words, env={"THOLE_OPTIONS_FILE": ""}), "THOLE_OPTIONS_FILE is set to nothing")
+    done = thole("info", "options", env={"THOLE_OPTIONS_FILE": ""})
+    assert "options file: none" in done.stdout, done.stderr
+
+
+def test_setup__of_what_is_no_mpi_names_its_own_argument(thole: Tool) -> None:
+    done = thole("setup", "--dry-run", "--mpi", "/bin/true")
+    refused(done, "cannot tell which MPI", "thole setup --mpi PATH")
+    assert "thole run" not in done.stderr
+
+
 def test_option__of_the_environment_and_the_file_too(
     thole: Tool, hydra: Path, tmp_path: Path
 ) -> None:

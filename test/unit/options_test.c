@@ -645,6 +645,8 @@ static void check__says_what_opening_would(void **state)
 	assert_int_equal(thole_options_check((const char *const[]){"eager_max=8k", "bulk=ring", NULL}), 0);
 	assert_int_equal(thole_options_check((const char *const[]){"eager_max=banana", NULL}), THOLE_ERR_ARGUMENT);
 	assert_non_null(strstr(thole_detail(), "option eager_max: \"banana\" must be a size"));
+	assert_int_equal(thole_options_check((const char *const[]){"job_kye=4711", NULL}), THOLE_ERR_ARGUMENT);
+	detail_check("\"job_kye\" names no option"); /* whose value is nobody's to see */
 	assert_int_equal(thole_options_check((const char *const[]){"no_such=1", NULL}), THOLE_ERR_ARGUMENT);
 	assert_non_null(strstr(thole_detail(), "thole info options"));
 	setenv("THOLE_SPIN", "5 apples", 1);

@@ -141,9 +141,11 @@ def _of_user(variable: str, usual: str) -> Path:
     return (Path(named) if named.startswith("/") else home() / usual) / "thole"
 
 
-def options_file() -> Path:
-    """The file of options that every endpoint of this user reads."""
+def options_file() -> Path | None:
+    """The file of options that every endpoint of this user reads; None: set to nothing, it says that there is none."""
     named = os.environ.get("THOLE_OPTIONS_FILE")
+    if named == "":
+        return None
     return Path(named) if named else _of_user("XDG_CONFIG_HOME", ".config") / "options"
 
 

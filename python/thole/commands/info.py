@@ -289,8 +289,9 @@ def main(arguments: argparse.Namespace) -> int:
             console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     if "options" in sections:
         path = paths.options_file()
-        state = "read" if os.access(path, os.R_OK) else "none yet; `thole tune` writes it"
-        console.print(f"\noptions file: {path} ({state})", highlight=False, soft_wrap=True)
+        state = "read" if path and os.access(path, os.R_OK) else "none yet; `thole tune` writes it"
+        told = f"{path} ({state})" if path else "none (THOLE_OPTIONS_FILE is set to nothing)"
+        console.print(f"\noptions file: {told}", highlight=False, soft_wrap=True)
         if complaint := native.options_complaint():
             console.print(complaint, style="red", highlight=False, markup=False, soft_wrap=True)
     return 0

@@ -25,6 +25,7 @@ from thole.base.trouble import Trouble
 from thole.mpi.families import Mpi
 from thole.mpi.identify import has_ucx_alone, identify, installed, require_fabric
 
+KNOWN = "give the launcher (mpiexec) of an MPI that Thole has settings for: thole setup --mpi PATH"
 OURS = Block("# >>> written by thole setup; thole setup --undo takes it out", "# <<< thole setup")
 
 
@@ -320,7 +321,7 @@ def main(arguments: argparse.Namespace) -> int:
         undo(setup)
     else:
         provider = paths.find(paths.PROVIDER).resolve()
-        mpis = [identify(path) for path in arguments.mpi] or installed()
+        mpis = [identify(path, KNOWN) for path in arguments.mpi] or installed()
         if not mpis:
             raise Trouble(
                 "no MPI was found in PATH, /usr/bin or this virtual environment",

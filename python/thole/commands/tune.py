@@ -14,6 +14,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from thole.base import bounds, host, native, output, paths
 from thole.base.text import option_words
@@ -94,8 +95,8 @@ def tune(
 ) -> list[Outcome]:
     """given: options that all is measured with."""
     known = {option.name: option for option in native.options()}
-    ours = str(paths.options_file())
-    tuned_before = names_in(OURS, read(paths.options_file()))
+    ours = _file()
+    tuned_before = names_in(OURS, read(ours))
     outcomes: list[Outcome] = []
     fixed = {knob.name: known[knob.name].default for knob in KNOBS if knob.name in known} | given
     for knob in KNOBS:
@@ -105,7 +106,7 @@ def tune(
         if knob.name in given:
             outcomes.append(Outcome(knob, option.default, {}, given[knob.name], "set by --option"))
             continue
-        by_tune = knob.name in tuned_before and option.origin in ("file", ours)
+        by_tune = knob.name in tuned_before and option.origin in ("file", str(ours))
         if option.origin != "default" and not by_tune:
             # Set by the user, who knows better.
             fixed[knob.name] = option.value
@@ -139,7 +140,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser(
         "tune",
         help="find the fastest protocol options of this machine",
-        description=f"Measure protocol choices and keep the faster ones in {paths.options_file()}. "
+        description=f"Measure protocol choices and keep the faster ones in {paths.options_file() or 'a file'}. "
         "Options that you set yourself stay.",
     )
     parser.add_argument(
@@ -175,8 +176,16 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(function=main)
 
 
-def main(arguments: argparse.Namespace) -> int:
+def _file() -> Path:
     path = paths.options_file()
+    if path is None:
+        what = "THOLE_OPTIONS_FILE is set to nothing, so that no file of options is read"
+        raise Trouble(what, "unset it, or set it to a file")
+    return path
+
+
+def main(arguments: argparse.Namespace) -> int:
+    path = _file()
     before = read(path)
     if arguments.reset:
         rest = HOSTS.taken_from(OURS.taken_from(before))

@@ -22,7 +22,7 @@ from thole.base.trouble import Trouble, not_run
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 
 
-def identify(word: str) -> Mpi:
+def identify(word: str, remedy: str = "") -> Mpi:
     """What the launcher is. Raises Trouble with the remedy where that cannot be told."""
     path = shutil.which(word)
     if path is None:
@@ -52,14 +52,14 @@ def identify(word: str) -> Mpi:
     if versions:
         raise Trouble(
             f"{launcher} is {versions[0]}, a version that Thole has no settings for",
-            f"use --mpi with one of {', '.join(family_names())} to try its settings",
+            remedy or f"use --mpi with one of {', '.join(family_names())} to try its settings",
         )
     said = next(
         (line.strip() for line in _banner(launcher).splitlines() if line.strip(" -")), "nothing"
     )
     raise Trouble(
         f"cannot tell which MPI {launcher} belongs to (--version says {said[:80]!r})",
-        f"name it: thole run --mpi {{{','.join(family_names())}}} {word} ...",
+        remedy or f"name it: thole run --mpi {{{','.join(family_names())}}} {word} ...",
     )
 
 
