@@ -40,6 +40,7 @@ struct arena {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_t holder;      /* who has the lock */
 static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
@@ -72,6 +73,7 @@ static void arena_lock(void)
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&lock);
+	store_relaxed(&holder, pthread_self());
 	cancellable = state;
 }
 
@@ -81,6 +83,7 @@ static void arena_unlock(void)
 
 	if (arena_forks())
 		return;
+	store_relaxed(&holder, 0);
 	pthread_mutex_unlock(&lock);
 	pthread_setcancelstate(state, NULL);
 }
@@ -454,10 +457,14 @@ static void retired_review(void)
 	}
 }
 
+/* By a handler that has interrupted this thread amid an allocation nothing is done, as by the bare system call: its
+ * child goes without the blocks, and may run another program or end. */
 static void arena_fork(void)
 {
 	bool any = false;
 
+	if (load_relaxed(&holder) == pthread_self())
+		return;
 	arena_lock();
 	store_relaxed(&forker, pthread_self());
 	if (current && (current->blocks > 0 || current->extents.kept > 0))
@@ -470,6 +477,8 @@ static void arena_fork(void)
 
 static void arena_forked(void)
 {
+	if (!arena_forks())
+		return;
 	if (children.page && children.page != MAP_FAILED)
 		munmap(children.page, (size_t)getpagesize());
 	children.page = NULL;
@@ -481,6 +490,8 @@ static void arena_forked(void)
  * give back, and the page that says that there are children stays mapped. */
 static void arena_child(void)
 {
+	if (!arena_forks())
+		return;
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		arenas[i].header = NULL;
 		if (arenas[i].base && arena_has_file(&arenas[i]))

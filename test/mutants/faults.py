@@ -1978,6 +1978,12 @@ FAULTS = [
         "QUOTE_MAX, string",
     ),
     Fault(
+        "a handler that forks amid an allocation waits for itself",
+        "src/base/arena.c",
+        "\tif (load_relaxed(&holder) == pthread_self())\n\t\treturn;\n",
+        "",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",

@@ -662,6 +662,50 @@ static void fork__beside_handlers_that_allocate(void **state)
 	assert_true(arena_free(handler.kept));
 }
 
+static bool interrupted; /* the next hole that is punched is, by a signal */
+static pid_t fork_of_handler;
+
+static void handler_forks(int signal)
+{
+	(void)signal;
+	fork_of_handler = fork();
+	if (fork_of_handler == 0)
+		_exit(0);
+}
+
+/* The C library's, in its place. */
+int fallocate(int fd, int mode, off_t from, off_t length)
+{
+	if (interrupted) {
+		interrupted = false;
+		raise(SIGUSR1);
+	}
+	return (int)syscall(SYS_fallocate, fd, mode, from, length);
+}
+
+/* A handler may fork wherever it is called, and its child may run another program. */
+static void fork__by_a_handler_amid_a_free(void **state)
+{
+	char *block = block_new(80 * MIB), *kept = block_new(MIB);
+	pid_t child;
+
+	(void)state;
+	memset(kept, 1, MIB);
+	signal(SIGUSR1, handler_forks);
+	interrupted = true;
+	assert_true(arena_free(block));
+	assert_false(interrupted);
+	signal(SIGUSR1, SIG_DFL);
+	assert_true(fork_of_handler > 0);
+	assert_int_equal(child_status(fork_of_handler), 0);
+	child = fork(); /* others are as they were */
+	if (child == 0)
+		_exit(holds(kept, 0, MIB, 1) ? 0 : 1);
+	assert_int_equal(child_status(child), 0);
+	assert_true(holds(kept, 0, MIB, 1));
+	assert_true(arena_free(kept));
+}
+
 /* Without fork handlers a child has no blocks: it cannot change its parent's. */
 static void fork__by_the_bare_call(void **state)
 {
@@ -952,6 +996,7 @@ int main(void)
 		cmocka_unit_test(fork__beside_a_writing_thread),
 		cmocka_unit_test(fork__a_child_has_threads),
 		cmocka_unit_test(fork__beside_handlers_that_allocate),
+		cmocka_unit_test(fork__by_a_handler_amid_a_free),
 		cmocka_unit_test(fork__by_the_bare_call),
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),
