@@ -407,6 +407,19 @@ static void run_split(struct simulation *simulation)
 
 /* ---- A host that restarts in the middle of a rendezvous ---------------------------------------------------- */
 
+/* What has arrived as its sender was told is owed (settle.c), though that dies at once. */
+static void arrive_and_die(struct simulation *simulation, struct process *from, struct process *to)
+{
+	struct op *send;
+
+	simulation->network.conditions.loss = 100000;
+	traffic_receive(to, NULL, 1 << 20, 9, 0xff, 0);
+	send = traffic_send(from, to, 20000, 9, THOLE_ARRIVED);
+	if (!run_op(simulation, send, 8 * (uint64_t)SECOND))
+		world_fail(&simulation->world, "what is to arrive does not");
+	traffic_crash(from);
+}
+
 static void run_restart(struct simulation *simulation)
 {
 	struct world *world = &simulation->world;
@@ -451,6 +464,8 @@ static void run_restart(struct simulation *simulation)
 	if (!world->failed &&
 	    (!run_op(simulation, again, (simulation->moves ? 4 : 1) * (uint64_t)SECOND) || again->status))
 		world_fail(world, "nobody reaches the process that has started again");
+	if (!world->failed)
+		arrive_and_die(simulation, a, b);
 	if (!world->failed)
 		traffic_settle(&simulation->traffic, settle_limit(simulation));
 }

@@ -307,6 +307,15 @@ int message_emit_pieces(struct peer *peer, struct record *record, const struct v
 	return 0;
 }
 
+/* Whether all of a message comes as one record: only of such a one it is seen when all is here. */
+static bool message_is_whole(struct peer *peer, uint64_t length)
+{
+	const struct transport *transport = peer->base.transport;
+
+	return length <= transport->piece_max(&peer->base, length) &&
+	       (!transport->record_max || length <= transport->record_max(&peer->base));
+}
+
 int message_emit(struct thole_request *request)
 {
 	/* The receiver may have asked for an RTS while this one waited, or just now: it writes that at any time. But
@@ -315,9 +324,8 @@ int message_emit(struct thole_request *request)
 	    (request->owned_data || !(request->flags & THOLE_INJECT)) &&
 	    !message_is_eager(request->peer, request->payload))
 		message_rts(request);
-	/* Only of one piece it is seen when all is here. */
 	if (!request->head_sent && (request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC) &&
-	    request->payload > request->peer->base.transport->piece_max(&request->peer->base, request->payload))
+	    !message_is_whole(request->peer, request->payload))
 		message_rts(request);
 	return message_emit_pieces(request->peer, &request->record, &request->vector, request->payload,
 				   &request->offset, &request->head_sent);

@@ -50,7 +50,7 @@ enum record_flags {
 	RECORD_MORE = 1 << 3,   /* arg 0 is the whole length, and pieces follow */
 	RECORD_WINDOW = 1 << 4, /* args 0 to 2 are a window to fetch */
 	RECORD_NOTIFY = 1 << 5, /* put: make a completion at the target */
-	RECORD_ARRIVED = RECORD_SYNC | RECORD_NOTIFY, /* message of one piece: FINISH when it is here, matched or not */
+	RECORD_ARRIVED = RECORD_SYNC | RECORD_NOTIFY, /* of one record: FINISH when it is here, matched or not */
 	RECORD_STREAM = 1 << 6, /* the transport's: nothing was received since the message before, */
 	RECORD_CROSSED = 1 << 7, /* or it probably crosses one of the receiver's */
 	RECORD_PACE = RECORD_STREAM | RECORD_CROSSED,

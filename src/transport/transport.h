@@ -225,11 +225,13 @@ struct transport {
 	bool (*reaches)(const struct transport_owner *owner, const struct address_parts *parts);
 	/* Records. connect is called once before the first push and may finish later (push says AGAIN until then).
 	 * push hands over a record with `length` bytes at `offset` of the payload vector: 0, or AGAIN with nothing
-	 * handed over, or PEER. piece_max: at most so many, of a message of which so many are left. */
+	 * handed over, or PEER. piece_max: at most so many, of a message of which so many are left. record_max: at most
+	 * so many that are pushed now arrive as one record; NULL: each piece does. */
 	int (*connect)(struct transport_peer *peer);
 	int (*push)(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 		    uint64_t offset, uint32_t length);
 	uint32_t (*piece_max)(struct transport_peer *peer, uint64_t left);
+	uint32_t (*record_max)(struct transport_peer *peer);
 	/* Whether pushes of all pieces of so long a message would succeed now. NULL: nobody knows before. */
 	bool (*fits)(struct transport_peer *peer, uint64_t length);
 	/* As push of a record RECORD_EAGER with these of its fields, and of `length` bytes at buffer, less than

@@ -3169,6 +3169,12 @@ FAULTS = [
         "if (request->endpoint->base.simulated &&",
     ),
     Fault(
+        "what is to arrive goes in several frames, of which the first is answered",
+        MESSAGE,
+        "(!transport->record_max || length <= transport->record_max(&peer->base))",
+        "true",
+    ),
+    Fault(
         "what is to arrive and is synchronous goes in pieces, of which the first is answered",
         MESSAGE,
         "if (!request->head_sent && (request->flags & THOLE_ARRIVED) && (request->record.flags & RECORD_SYNC) &&",

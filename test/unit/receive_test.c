@@ -1619,38 +1619,79 @@ static struct thole_request *ask(struct pair *pair, const void *bytes, size_t le
 
 /* What is to arrive ends when it has, without a receive, and not before its receiver has made progress; so does a
  * vector, and what is in a buffer that is used again at once. Its receive finds all of it. */
+static void arrives_unasked(struct pair *pair, uint64_t id, size_t length, int how)
+{
+	static char to[300000];
+	unsigned flags = THOLE_ARRIVED | (how & 1 ? THOLE_INJECT : 0);
+	char *from = pair_filled(id, length);
+	const struct iovec parts[] = {{from, length / 2}, {from + length / 2, length - length / 2}};
+	struct thole_request *send, *receive;
+	struct thole_completion completion;
+
+	if (how & 2)
+		assert_int_equal(thole_sendv(pair->a, pair->a_to_b, parts, 2, 7, 0, flags, NULL, &send), 0);
+	else
+		assert_int_equal(thole_send(pair->a, pair->a_to_b, from, length, 7, 0, flags, NULL, &send), 0);
+	if (how & 1)
+		memset(from, 0, length);
+	for (int turn = 0; turn < 20; turn++)
+		assert_int_equal(thole_test(pair->a, send, NULL), 0);
+	assert_true(ends_within(pair, pair->a, send, SOON_NS));
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, to, sizeof(to), 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, &completion), 0);
+	assert_int_equal(completion.length, length);
+	pair_check(id, to, length);
+	free(from);
+}
+
 static void arrived__ends_without_a_receive(void **state)
 {
-	static const size_t lengths[] = {0, 1, 40, 41, 1025, 8192, 8193, 65536, 65537, 262144};
-	enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]), HOWS = 4 };
-	static char to[300000];
+	static const char *const networks[][5] = {
+		{"network=off"},
+		{"shm=off", "job_key=1", "interface=lo", "mtu=1500"},
+	};
+	static const size_t lengths[][10] = {
+		{0, 1, 40, 41, 1025, 8192, 8193, 65536, 65537, 262144},
+		{0, 1, 40, 1300, 1500, 4000, 20000, 60000, 65536, 100000},
+	};
+	enum { LENGTHS = 10, HOWS = 4 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct pair pair;
+
+		open_acquainted(&pair, networks[i]);
+		for (int j = 0; j < LENGTHS * HOWS; j++)
+			arrives_unasked(&pair, (uint64_t)j, lengths[i][j % LENGTHS], j / LENGTHS);
+		assert_true(pair_counter(pair.b, "unexpected") >= LENGTHS * HOWS);
+		assert_int_equal(pair_counter(pair.b, "bad_records"), 0);
+		pair_close(&pair);
+	}
+}
+
+/* Nor does one that has a receive end before all of it is there, though frames of it are lost. */
+static void arrived__of_lost_frames_is_all_of_it(void **state)
+{
+	static const char *const network[] = {"shm=off", "job_key=1", "interface=lo", "mtu=1500", NULL};
+	enum { LENGTH = 30000, ROUNDS = 60 };
+	static char to[LENGTH];
 	struct pair pair;
 
 	(void)state;
-	open_acquainted(&pair, no_options);
-	for (int i = 0; i < LENGTHS * HOWS; i++) {
-		size_t length = lengths[i % LENGTHS];
-		int how = i / LENGTHS;
-		unsigned flags = THOLE_ARRIVED | (how & 1 ? THOLE_INJECT : 0);
-		char *from = pair_filled((uint64_t)i, length);
-		const struct iovec parts[] = {{from, length / 2}, {from + length / 2, length - length / 2}};
+	open_acquainted(&pair, network);
+	pair.b->base.options.inject_loss = 100;
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned flags = THOLE_ARRIVED | (i % 2 ? THOLE_SYNC : 0);
+		char *from = pair_filled((uint64_t)i, LENGTH);
 		struct thole_request *send, *receive;
-		struct thole_completion completion;
 
-		if (how & 2)
-			assert_int_equal(thole_sendv(pair.a, pair.a_to_b, parts, 2, 7, 0, flags, NULL, &send), 0);
-		else
-			assert_int_equal(thole_send(pair.a, pair.a_to_b, from, length, 7, 0, flags, NULL, &send), 0);
-		if (how & 1)
-			memset(from, 0, length);
-		for (int turn = 0; turn < 20; turn++)
-			assert_int_equal(thole_test(pair.a, send, NULL), 0);
-		assert_true(ends_within(&pair, pair.a, send, SOON_NS));
-		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, sizeof(to), 7, ~UINT64_C(0), 0, NULL, &receive),
-				 0);
-		assert_int_equal(pair_finish(&pair, pair.b, receive, &completion), 0);
-		assert_int_equal(completion.length, length);
-		pair_check((uint64_t)i, to, length);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, flags, NULL, &send), 0);
+		while (!thole_test(pair.a, send, NULL))
+			thole_progress(pair.b);
+		pair_check((uint64_t)i, to, LENGTH);
+		while (!thole_test(pair.b, receive, NULL))
+			thole_progress(pair.a);
 		free(from);
 	}
 	pair_close(&pair);
@@ -2179,6 +2220,7 @@ int main(void)
 		cmocka_unit_test(cancel__send_only_while_nothing_has_left),
 		cmocka_unit_test(own__messages_of_every_size),
 		cmocka_unit_test(arrived__ends_without_a_receive),
+		cmocka_unit_test(arrived__of_lost_frames_is_all_of_it),
 		cmocka_unit_test(arrived__of_a_synchronous_one_is_all_of_it),
 		cmocka_unit_test(arrived__is_answered_once),
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),

@@ -236,6 +236,11 @@ static uint32_t datagram_piece_max(struct transport_peer *peer, uint64_t left)
 	return engine_piece_max(engine_of(peer), peer, left);
 }
 
+static uint32_t datagram_record_max(struct transport_peer *peer)
+{
+	return engine_record_max(peer);
+}
+
 static uint64_t datagram_eager_max(struct transport_peer *peer)
 {
 	return engine_eager_max(engine_of(peer), peer);
@@ -491,6 +496,7 @@ const struct transport datagram_transport = {
 	.connect = datagram_connect,
 	.push = datagram_push,
 	.piece_max = datagram_piece_max,
+	.record_max = datagram_record_max,
 	.connected = datagram_connected,
 	.key = datagram_key,
 	.transmit = datagram_transmit,

@@ -215,6 +215,14 @@ uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *pe
 	return engine_halves(engine, connection, left, most) ? transmit_half(connection, left) : most;
 }
 
+/* Before a connection is open nothing is pushed. */
+uint32_t engine_record_max(const struct transport_peer *peer)
+{
+	const struct connection *connection = connection_of(peer);
+
+	return connection && connection->state == CONNECTION_OPEN ? transmit_record_max(connection) : UINT32_MAX;
+}
+
 /* A message by itself waits for the trip that asking for it takes, and its copies cost less: so it may be longer, if
  * the window takes all of it at once, and nothing moves bulk by itself. Among others the trip costs nothing; one frame
  * is no other, since it may say that a transfer before is done. Whoever wants messages to be asked for from less on

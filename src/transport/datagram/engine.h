@@ -122,6 +122,7 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 /* ---- In: from the layers above (transport.h) ---------------------------------------------------- */
 
 uint32_t engine_piece_max(struct engine *engine, const struct transport_peer *peer, uint64_t left);
+uint32_t engine_record_max(const struct transport_peer *peer);
 uint64_t engine_eager_max(struct engine *engine, const struct transport_peer *peer);
 void engine_backpressure(struct engine *engine);
 

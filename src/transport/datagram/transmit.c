@@ -278,6 +278,11 @@ static bool transmit_wide(struct connection *connection, uint32_t length)
 					container_of(first, struct transmit_frame, node)->sequence) > 0);
 }
 
+uint32_t transmit_record_max(const struct connection *connection)
+{
+	return connection->routes.frame - connection_record_head(connection);
+}
+
 uint32_t transmit_piece_max(const struct connection *connection, uint64_t left)
 {
 	const struct codec *codec = connection->engine->codec;
@@ -318,9 +323,7 @@ static uint32_t transmit_packet_left(const struct connection *connection, uint32
 
 uint64_t transmit_bytes_max(const struct connection *connection)
 {
-	uint32_t head = connection_record_head(connection);
-
-	return (uint64_t)transmit_room(connection, true) * (connection->routes.frame - head);
+	return (uint64_t)transmit_room(connection, true) * transmit_record_max(connection);
 }
 
 /* Whether an RTS that was pushed may wait for the next poll, and others with it, which go as one packet then: those
@@ -359,8 +362,7 @@ int transmit_push(struct engine *engine, struct transport_peer *peer, const stru
 	if (length == 0 && record->length != RECORD_EXTERNAL) { /* the data is inside the record */
 		left = record->length;
 		payload = NULL;
-	} else if (length > 0 && record->kind != RECORD_PIECE &&
-		   length > connection->routes.frame - connection_record_head(connection) &&
+	} else if (length > 0 && record->kind != RECORD_PIECE && length > transmit_record_max(connection) &&
 		   !(record->flags & RECORD_MORE)) {
 		packet.message.record.flags |= RECORD_MORE;
 		packet.message.record.length = RECORD_EXTERNAL;

@@ -52,6 +52,8 @@ void transmit_start(struct connection *connection, uint32_t next);
 /* transport.h */
 int transmit_push(struct engine *engine, struct transport_peer *peer, const struct record *record,
 		  const struct vector *payload, uint64_t offset, uint32_t length);
+/* Bytes of a record's payload that its first frame has room for. */
+uint32_t transmit_record_max(const struct connection *connection);
 /* Bytes of a record's payload whose frames are one packet of the kernel's, of a message of which so many are left. */
 uint32_t transmit_piece_max(const struct connection *connection, uint64_t left);
 /* The same of half of the frames that it is. */

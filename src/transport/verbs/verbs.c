@@ -630,6 +630,16 @@ static uint32_t verbs_piece_max(struct transport_peer *peer, uint64_t left)
 	return network < most ? network : most;
 }
 
+static uint32_t verbs_record_max(struct transport_peer *peer)
+{
+	uint32_t most = records_piece_max(card_of(peer->owner)), network;
+
+	if (verbs_by_queue(peer))
+		return most;
+	network = datagram_transport.record_max(peer); /* as above */
+	return network < most ? network : most;
+}
+
 /* What is longer is fetched, without a copy into a slot. */
 static uint64_t verbs_eager_max(struct transport_peer *peer)
 {
@@ -779,6 +789,7 @@ const struct transport verbs_transport = {
 	.connect = verbs_connect,
 	.push = verbs_push,
 	.piece_max = verbs_piece_max,
+	.record_max = verbs_record_max,
 	.connected = verbs_connected,
 	.transmit = verbs_transmit,
 	.eager_max = verbs_eager_max,
