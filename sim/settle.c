@@ -29,20 +29,12 @@ static bool message_is_owed(const struct op *op)
 	       op->peer->state == PROCESS_ALIVE && message_is_out(op) && !traffic_parted(op->by, op->peer);
 }
 
-static bool process_is_connected(const struct process *process, const struct process *other)
-{
-	struct peer *peer;
-
-	return peer_by_address(process->endpoint, &other->address, &peer) == 0 && peer->base.connected;
-}
-
 static bool op_is_open(const struct op *op)
 {
 	if (!op->by || op->ended)
 		return false;
-	/* A receive waits for ever, but not for somebody who is gone and was known. */
-	return op->kind != OP_RECEIVE ||
-	       (op->peer && op->peer->state != PROCESS_ALIVE && process_is_connected(op->by, op->peer));
+	/* A receive waits for ever, but not for somebody who is gone. */
+	return op->kind != OP_RECEIVE || (op->peer && op->peer->state != PROCESS_ALIVE);
 }
 
 static struct op *traffic_unfinished(struct traffic *traffic)

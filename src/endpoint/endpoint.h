@@ -44,6 +44,7 @@ struct endpoint {
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */
 	uint64_t quiet_seen;         /* by what had arrived then, */
 	uint32_t quiet_idle;         /* and by how many had found nothing when it was looked at last */
+	uint64_t await_ns;           /* when peers that only receives wait for are connected to; 0: nobody looked */
 	struct progress_thread *thread;
 
 	struct driver driver;        /* what core.base.driver is, where it is there */

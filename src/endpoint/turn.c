@@ -9,6 +9,7 @@
 enum {
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
 	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
+	AWAIT_TURNS = 4,        /* looks for awaited peers in one peer_timeout */
 	EVENTS = 32,            /* of one epoll_wait, */
 	EVENT_TURNS = 16,       /* of which there are so many at most: who always has something to say cannot hold us */
 };
@@ -52,6 +53,40 @@ static void endpoint_quiet(struct thole_endpoint *endpoint, uint64_t now_ns)
 	whole->quiet_idle = whole->idle;
 }
 
+/* When to connect to those that only receives wait for: nobody hears of it if they have ended before. Not at once: most
+ * will have sent by then. UINT64_MAX: there are none. */
+static uint64_t endpoint_await_ns(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+
+	if (!endpoint->awaits)
+		return UINT64_MAX;
+	if (whole->await_ns == 0)
+		whole->await_ns = now_ns + endpoint->base.options.peer_timeout / AWAIT_TURNS + 1;
+	return whole->await_ns;
+}
+
+/* How long until then. */
+static uint64_t endpoint_await_left(struct thole_endpoint *endpoint)
+{
+	uint64_t now_ns, await_ns;
+
+	if (!endpoint->awaits)
+		return UINT64_MAX;
+	now_ns = clock_now_ns();
+	await_ns = endpoint_await_ns(endpoint, now_ns);
+	return await_ns > now_ns ? await_ns - now_ns : 0;
+}
+
+static void endpoint_await(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	if (endpoint_await_ns(endpoint, now_ns) > now_ns)
+		return;
+	endpoint_of(endpoint)->await_ns = 0;
+	endpoint->awaits = false; /* who is lost may have a receive posted */
+	endpoint->awaits |= peer_reach_awaited(endpoint);
+}
+
 void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct transport_owner *owner = &endpoint->base;
@@ -65,12 +100,13 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->maintain)
 			transports[i]->maintain(owner, now_ns);
+	endpoint_await(endpoint, now_ns);
 }
 
 uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 {
 	struct transport_owner *owner = &endpoint->base;
-	uint64_t longest = UINT64_MAX;
+	uint64_t longest = endpoint_await_left(endpoint);
 
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
 		uint64_t most = transports[i]->arm(owner);
@@ -112,6 +148,7 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
 
 	endpoint_lock(endpoint);
 	endpoint->base.now_ns = now_ns;
+	endpoint_await(endpoint, now_ns);
 	n = endpoint_poll(endpoint);
 	endpoint_unlock(endpoint);
 	return n;
@@ -120,7 +157,7 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
 uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
 {
 	const struct transport_owner *owner = &endpoint->base;
-	uint64_t first_ns = UINT64_MAX;
+	uint64_t first_ns = endpoint->awaits ? endpoint_of(endpoint)->await_ns : UINT64_MAX;
 
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
 		uint64_t deadline_ns = transports[i]->deadline ? transports[i]->deadline(owner) : UINT64_MAX;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "message/internal.h"
 #include "message/message.h"
 
 static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
@@ -18,8 +19,8 @@ static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
 
 enum { LAST = TRANSPORTS - 1 }; /* the least preferred transport reaches most: what is in its way is the reason */
 
-/* Errors: ADDRESS, with what is in the way. */
-static int nowhere_connect(struct transport_peer *peer)
+/* ADDRESS, with what is in the way. */
+static int nowhere_error(const struct transport_peer *peer)
 {
 	const struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
 
@@ -32,6 +33,11 @@ static int nowhere_connect(struct transport_peer *peer)
 			 "%s is of another host or network namespace and has no network address of the "
 			 "kind used here: open both endpoints with the options network=on and the same codec",
 			 peer->address.text);
+}
+
+static int nowhere_connect(struct transport_peer *peer)
+{
+	return nowhere_error(peer);
 }
 
 static int nowhere_push(struct transport_peer *peer, const struct record *record, const struct vector *payload,
@@ -346,8 +352,58 @@ void peer_fail_receives(struct peer *peer)
 	}
 }
 
+/* Of a local peer's address with mxoe, which is no more than a place, it may yet come there. */
+static bool peer_is_unwatched(const struct peer *peer)
+{
+	return !peer->base.connected && !peer->base.gone && !transport_is_own(&peer->base) &&
+	       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE);
+}
+
+/* Connecting may end peers, and with them the receives that name them: so who is awaited is gathered first. */
+struct gathered {
+	uint32_t *peers;
+	uint32_t count, capacity;
+	bool left; /* there was no memory for more */
+};
+
+static void gather_awaited(void *arg, struct transport_peer *peer)
+{
+	struct gathered *gathered = arg;
+	uint32_t *peers;
+
+	if (!peer_is_unwatched(peer_of(peer)) || gathered->left)
+		return;
+	peers = array_reserve(gathered->peers, &gathered->capacity, gathered->count + 1, sizeof(*peers));
+	if (!peers) {
+		gathered->left = true;
+		return;
+	}
+	gathered->peers = peers;
+	peers[gathered->count++] = peer->index;
+}
+
+bool peer_reach_awaited(struct thole_endpoint *endpoint)
+{
+	struct gathered gathered = {0};
+
+	message_upcalls.awaited(&endpoint->base, gather_awaited, &gathered);
+	for (uint32_t i = 0; i < gathered.count; i++) {
+		struct peer *peer = endpoint->peers[gathered.peers[i]];
+		int error = peer->base.gone ? 0 : message_reach(peer);
+
+		if (error == THOLE_ERR_MEMORY || error == THOLE_ERR_SYSTEM)
+			gathered.left = true;
+		else if (error)
+			peer_lost(peer, error);
+	}
+	free(gathered.peers);
+	return gathered.left;
+}
+
 int peer_gone(const struct peer *peer)
 {
+	if (peer->base.transport == &nowhere_transport)
+		return nowhere_error(&peer->base);
 	if (peer->base.gone_status != THOLE_ERR_ACCESS)
 		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index,
 				 peer->base.address.text);

@@ -579,6 +579,15 @@ static inline int receive_check(struct thole_endpoint *endpoint, uint32_t source
 	return 0;
 }
 
+/* A receive was posted that names a peer which is not connected: whoever sleeps is to look for it in time. */
+static void receive_awaits(struct thole_endpoint *endpoint)
+{
+	if (endpoint->awaits)
+		return;
+	endpoint->awaits = true;
+	transport_rouse(&endpoint->base, 0);
+}
+
 /* What a receive is posted with, but for its memory. */
 struct posting {
 	uint64_t tag, mask;
@@ -645,6 +654,8 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 	}
 	request->state = REQUEST_POSTED;
 	match_post(&endpoint->match[request->queue], &request->match);
+	if (source != THOLE_ANY && __builtin_expect(!endpoint->peers[source]->base.connected, 0))
+		receive_awaits(endpoint);
 	return 0;
 }
 

@@ -174,6 +174,7 @@ struct thole_endpoint {
 	uint32_t screened;
 	bool corked;                 /* a transmit follows anyway, at the end of this progress call */
 	bool safe;                   /* take the lock */
+	bool awaits;                 /* perhaps a receive names a peer that is not connected: peer_reach_awaited */
 	uint8_t screening;           /* enum screening */
 	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */
 
@@ -294,6 +295,9 @@ void peer_ready(struct peer *peer);
 void peer_connected(struct peer *peer, int status);
 /* The peer is gone for good, and nothing more of it will arrive. */
 void peer_lost(struct peer *peer, int status);
+/* Connect to the peers that posted receives name, so that those end with them. Returns whether to try again, since
+ * there was no room for some. */
+bool peer_reach_awaited(struct thole_endpoint *endpoint);
 /* Why a peer is gone: the status, and a sentence (thole_detail). */
 int peer_gone(const struct peer *peer);
 /* End the receives that wait for a peer which is gone; or one, which is in no queue. */

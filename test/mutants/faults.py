@@ -3169,6 +3169,30 @@ FAULTS = [
         "if (request->endpoint->base.simulated &&",
     ),
     Fault(
+        "nobody looks for a peer that a receive alone waits for",
+        RECEIVE,
+        "\tendpoint->awaits = true;\n\ttransport_rouse",
+        "\ttransport_rouse",
+    ),
+    Fault(
+        "who sleeps looks for no peer that a receive alone waits for",
+        TURN,
+        "uint64_t longest = endpoint_await_left(endpoint);",
+        "uint64_t longest = UINT64_MAX;",
+    ),
+    Fault(
+        "a peer that a receive alone waits for is looked for once",
+        TURN,
+        "\tendpoint_of(endpoint)->await_ns = 0;\n",
+        "\tendpoint_of(endpoint)->await_ns = UINT64_MAX;\n",
+    ),
+    Fault(
+        "a local peer is taken to be gone that may yet come to its place",
+        PEER,
+        " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",
+        "",
+    ),
+    Fault(
         "what is to arrive goes in several frames, of which the first is answered",
         MESSAGE,
         "(!transport->record_max || length <= transport->record_max(&peer->base))",

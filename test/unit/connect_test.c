@@ -740,6 +740,51 @@ static void shm__closed_is_not_dead(void **state)
 	}
 }
 
+/* A receive alone waits for a peer that nobody has said a word to: if that has ended, before or since, so does the
+ * receive, of who polls and of who sleeps; and if it lives, it is heard. But of an address that is no more than a place
+ * the one who is meant may yet come there. */
+static void shm__nobody_is_awaited(void **state)
+{
+	static const char *const options[] = {"network=off", "peer_timeout=100ms", "spin=0", NULL};
+	enum { LIVES = 4, TIME_NS = 1000000000 };
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, options)};
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		bool polls = i & 1, since = i & 2, polled = false;
+		struct thole_request *receive;
+		struct thole_completion completion;
+		char byte = 1;
+
+		pair.b = pair_endpoint(NULL, NULL, options);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		if (i < LIVES && !since)
+			endpoint_vanish(pair.b);
+		if (i > LIVES + 1)
+			endpoint_peer(pair.a, pair.a_to_b)->base.parts.network[0] = ADDRESS_MXOE;
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		if (i < LIVES && since)
+			endpoint_vanish(pair.b);
+		if (i > LIVES + 1) {
+			assert_int_equal(thole_wait(pair.a, receive, TIME_NS / 10, NULL), THOLE_ERR_TIMEOUT);
+			assert_false(endpoint_peer(pair.a, pair.a_to_b)->base.connected);
+		}
+		while (i == LIVES && !endpoint_peer(pair.a, pair.a_to_b)->base.connected)
+			thole_progress(pair.a);
+		if (i >= LIVES)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		while (polls && !(polled = thole_test(pair.a, receive, &completion)))
+			;
+		if (!polled)
+			assert_int_equal(thole_wait(pair.a, receive, 20 * (int64_t)TIME_NS, &completion), 0);
+		assert_int_equal(completion.status, i < LIVES ? THOLE_ERR_PEER : 0);
+		if (i >= LIVES)
+			thole_endpoint_close(pair.b);
+	}
+	thole_endpoint_close(pair.a);
+}
+
 enum { WORDS = 100 };
 
 /* a says so much to b, of which b handles a part or has not even read the greeting, and is gone. */
@@ -1360,6 +1405,7 @@ int main(void)
 		cmocka_unit_test(greeting__does_not_come),
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(shm__closed_is_not_dead),
+		cmocka_unit_test(shm__nobody_is_awaited),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),

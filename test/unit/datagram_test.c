@@ -525,6 +525,44 @@ static void end__nobody_was_there(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* A receive alone waits for a peer that nobody has said a word to: if that has ended, before or since, so does the
+ * receive, of who polls and of who sleeps; and if it lives, it is heard. */
+static void end__nobody_is_awaited(void **state)
+{
+	static const char *const a[] = {HOST_A, "peer_timeout=200ms", "spin=0", NULL};
+	enum { LIVES = 4 };
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		bool polls = i < LIVES && i & 1, since = i & 2, polled = false;
+		struct thole_request *receive;
+		struct thole_completion completion;
+		struct pair pair;
+		char byte = 1;
+
+		two_open(&pair, a, host_b);
+		if (i < LIVES && !since)
+			endpoint_vanish(pair.b);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		if (i < LIVES && since)
+			endpoint_vanish(pair.b);
+		while (i >= LIVES && !endpoint_peer(pair.a, pair.a_to_b)->base.connected)
+			thole_progress(pair.a);
+		if (i >= LIVES)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		while (polls && !(polled = thole_test(pair.a, receive, &completion)))
+			;
+		if (i >= LIVES)
+			two_finish(&pair, pair.a, receive, &completion);
+		else if (!polled)
+			assert_int_equal(thole_wait(pair.a, receive, FINISH_NS_MAX, &completion), 0);
+		assert_int_equal(completion.status, i < LIVES ? THOLE_ERR_PEER : 0);
+		thole_endpoint_close(pair.a);
+		if (i >= LIVES)
+			thole_endpoint_close(pair.b);
+	}
+}
+
 static void end__other_key(void **state)
 {
 	static const char *const key_a[] = {HOST_A, "job_key=1", NULL}, *const key_b[] = {HOST_B, "job_key=2", NULL};
@@ -895,6 +933,7 @@ int main(void)
 		cmocka_unit_test(end__peer_closes),
 		cmocka_unit_test(end__last_words),
 		cmocka_unit_test(end__nobody_was_there),
+		cmocka_unit_test(end__nobody_is_awaited),
 		cmocka_unit_test(end__other_key),
 		cmocka_unit_test(close__delivers),
 		cmocka_unit_test(close__leaves_no_descriptor),

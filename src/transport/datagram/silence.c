@@ -12,13 +12,10 @@
 static void silence_peer(void *arg, struct transport_peer *peer)
 {
 	struct engine *engine = arg;
-	struct connection *connection;
+	struct connection *connection = connection_may_be(peer) ? connection_of(peer) : NULL;
 
-	if (peer->gone || !connection_may_be(peer))
+	if (peer->gone || !connection || connection->state == CONNECTION_NEW)
 		return;
-	if (!peer->connected && peer->owner->up->reach(peer) != 0)
-		return;
-	connection = connection_of(peer);
 	connection->silence.awaited = true;
 	if (connection->silence.checked_ns == 0)
 		connection_wake(connection, engine->now_ns);
