@@ -122,7 +122,7 @@ enum thole_operation {
 	THOLE_OP_ATOMIC_FETCH,  /* thole_atomic with a result */
 	THOLE_OP_CONNECT,
 	THOLE_OP_REMOTE_PUT,    /* a peer's put arrived (with THOLE_IMM, or in a THOLE_NOTIFY region) */
-	THOLE_OP_REMOTE_GET,    /* a peer read a THOLE_NOTIFY region */
+	THOLE_OP_REMOTE_GET,    /* a peer has read a THOLE_NOTIFY region */
 	THOLE_OP_REMOTE_ATOMIC, /* a peer's atomic was applied to a THOLE_NOTIFY region */
 	THOLE_OP_REMOTE_ATOMIC_FETCH, /* the same, of one with a result */
 	THOLE_OP_ATTACH

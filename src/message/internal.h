@@ -112,6 +112,8 @@ int attach_done(struct thole_request *request, int status);
 /* A request's data has arrived by pieces or bulk. */
 void receive_done(struct thole_request *request, int status);
 void remote_done(struct thole_request *request, int status);
+/* An answer with a region's data is out, or its window was fetched, or will not be: nobody needs that memory for it. */
+void remote_answered(struct thole_request *request, int status);
 /* A put or get that the transport has done by itself, or not (AGAIN). */
 void remote_accessed(struct thole_request *request, int status);
 /* Keep a copy of a request's memory, where there is none yet and it goes back to the caller at once. */

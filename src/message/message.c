@@ -65,7 +65,7 @@ static void emitted_reply(struct thole_request *request)
 	if (request->record.flags & RECORD_WINDOW)
 		message_pend(request, REQUEST_WAITING);
 	else
-		request_free(request);
+		remote_answered(request, 0);
 }
 
 /* Why less was fetched than the RTS had offered, if it was. */
@@ -191,7 +191,7 @@ static void arrived_finish(struct peer *peer, const struct record *record, const
 	list_remove(&request->node);
 	message_window_end(request);
 	if (request->record.kind == RECORD_REPLY)
-		request_free(request);
+		remote_answered(request, message_status(finish_status(record->imm)));
 	else
 		request_complete(request, fetch_outcome(request, record->imm));
 }

@@ -143,8 +143,8 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 	});
 }
 
-/* The context of the region that a put goes to; NULL where that has ended since, whose user may have freed it. */
-static void *remote_put_context(const struct thole_request *request)
+/* The context of the region that a peer has come to; NULL where that has ended since, whose user may have freed it. */
+static void *remote_context(const struct thole_request *request)
 {
 	const struct thole_region *region = *region_slot(request->endpoint, request->tag);
 
@@ -155,10 +155,18 @@ static void *remote_put_context(const struct thole_request *request)
 static void remote_put_done(struct thole_request *request, int status)
 {
 	if (!status && (request->notify || (request->flags & THOLE_IMM)))
-		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, remote_put_context(request), request->tag,
+		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, remote_context(request), request->tag,
 			      request->segment.iov_base, request->vector.length,
 			      request->flags & THOLE_IMM ? &request->imm : NULL);
 	remote_answer(request->peer, request->remote_id, status);
+	request_free(request);
+}
+
+void remote_answered(struct thole_request *request, int status)
+{
+	if (!status && request->notify)
+		remote_notify(request->peer, THOLE_OP_REMOTE_GET, remote_context(request), request->tag,
+			      request->segment.iov_base, request->vector.length, NULL);
 	request_free(request);
 }
 
@@ -299,8 +307,6 @@ void remote_get(struct peer *peer, const struct record *record, const void *payl
 		remote_answer(peer, id, status ? status : THOLE_ERR_MEMORY);
 		return;
 	}
-	if (region->access & THOLE_NOTIFY)
-		remote_notify(peer, THOLE_OP_REMOTE_GET, region->context, region->key, memory, bytes, NULL);
 	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = id};
 	if (message_is_eager(peer, bytes)) {
 		request->payload = request->record.arg[0] = bytes;

@@ -3169,6 +3169,21 @@ FAULTS = [
         "if (request->endpoint->base.simulated &&",
     ),
     Fault(
+        "a get is reported before it was read",
+        REMOTE,
+        "\tif (message_is_eager(peer, bytes)) {\n",
+        "\tif (request->notify)\n"
+        "\t\tremote_notify(peer, THOLE_OP_REMOTE_GET, region->context, region->key, memory, bytes, NULL);\n"
+        "\trequest->notify = false;\n"
+        "\tif (message_is_eager(peer, bytes)) {\n",
+    ),
+    Fault(
+        "a get is reported that was not read",
+        REMOTE,
+        "\tif (!status && request->notify)\n\t\tremote_notify(request->peer, THOLE_OP_REMOTE_GET",
+        "\tif (request->notify)\n\t\tremote_notify(request->peer, THOLE_OP_REMOTE_GET",
+    ),
+    Fault(
         "nobody looks for a peer that a receive alone waits for",
         RECEIVE,
         "\tendpoint->awaits = true;\n\ttransport_rouse",

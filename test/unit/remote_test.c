@@ -8,6 +8,9 @@ static const char *const no_options[] = {NULL};
 /* A ring smaller than a put that goes in pieces. */
 static const char *const small_ring[] = {"bulk_ring=64k", "eager_max=1m", NULL};
 
+static const char *const cooperative[] = {"one_copy=off", NULL};
+static const char *const network[] = {"shm=off", "job_key=1", "interface=lo", NULL};
+
 static const size_t lengths[] = {0, 1, 8, 40, 41, 1024, 5000, 8192, 8193, 65536, 65537, 300000};
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
@@ -244,6 +247,76 @@ static void notice__put_with_imm_and_notify_regions(void **state)
 		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
 	}
 	target_close();
+}
+
+/* Who is told that a region was read may write to it: what the get brings is what was there before. Of one whose peer
+ * has not fetched it yet nobody is told, nor if that fails. */
+static void notice__of_a_get_when_it_is_read(void **state)
+{
+	static const char *const *const ways[] = {no_options, small_ring, cooperative, network};
+
+	(void)state;
+	for (int i = 0; i < 4 * LENGTHS; i++) {
+		size_t length = lengths[i % LENGTHS];
+		uint8_t *back = calloc(1, length + 1);
+		struct iovec segment = {back, length};
+		struct thole_completion completion;
+		struct thole_request *request;
+		bool ended = false;
+		int told = 0;
+
+		target_open(ways[i / LENGTHS], THOLE_ACCESS_GET | THOLE_NOTIFY);
+		assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &request),
+				 0);
+		for (int turn = 0; turn < PAIR_TURNS_MAX && !(told && ended); turn++) {
+			if (told)
+				thole_progress(target.pair.b);
+			else if ((told = thole_poll(target.pair.b, &completion, 1)))
+				memset(target.memory + GUARD, 0xdd, REGION);
+			ended = ended || thole_test(target.pair.a, request, NULL);
+		}
+		assert_true(told && ended);
+		assert_int_equal(completion.operation, THOLE_OP_REMOTE_GET);
+		assert_int_equal(completion.tag, KEY);
+		assert_int_equal(completion.length, length);
+		assert_ptr_equal(completion.context, &target);
+		assert_ptr_equal(completion.buffer, target.memory + GUARD);
+		for (size_t byte = 0; byte < length; byte++)
+			assert_int_equal(back[byte], 0xcc);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
+		target_close();
+		free(back);
+	}
+}
+
+static void notice__of_no_get_that_was_not_read(void **state)
+{
+	static uint8_t back[REGION];
+	struct iovec segment = {back, REGION};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct record finish = {.kind = RECORD_FINISH, .imm = finish_pack(THOLE_ERR_FAULT, 0)};
+		struct thole_completion completion;
+		struct thole_request *request;
+		struct transport_peer *peer;
+		struct list_node *node;
+
+		target_open(no_options, THOLE_ACCESS_GET | THOLE_NOTIFY);
+		peer = &endpoint_peer(target.pair.b, target.pair.b_to_a)->base;
+		assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY, 0, 0, NULL, &request),
+				 0);
+		while (!(node = list_first(&endpoint_peer(target.pair.b, target.pair.b_to_a)->pending)))
+			thole_progress(target.pair.b);
+		finish.tag = request_id(container_of(node, struct thole_request, node));
+		if (i)
+			target.pair.b->base.up->delivered(peer, &finish, NULL, 0);
+		else
+			peer_lost(endpoint_peer(target.pair.b, target.pair.b_to_a), THOLE_ERR_PEER);
+		assert_int_equal(pair_counter(target.pair.b, "bad_records"), 0);
+		assert_int_equal(thole_poll(target.pair.b, &completion, 1), 0);
+		target_close();
+	}
 }
 
 /* Nobody hears of a context whose region has ended, not even under another region's key. */
@@ -563,6 +636,8 @@ int main(void)
 		cmocka_unit_test(expose__keys_are_unique_and_free_again),
 		cmocka_unit_test(expose__everything),
 		cmocka_unit_test(notice__put_with_imm_and_notify_regions),
+		cmocka_unit_test(notice__of_a_get_when_it_is_read),
+		cmocka_unit_test(notice__of_no_get_that_was_not_read),
 		cmocka_unit_test(notice__of_a_region_that_has_ended),
 		cmocka_unit_test(atomic__operates_and_fetches),
 		cmocka_unit_test(atomic__refused),
