@@ -73,7 +73,9 @@ static const struct vector *up_window(struct transport_peer *peer, uint64_t id)
 
 static bool up_id_used(struct transport_peer *peer, uint64_t id)
 {
-	return request_find(peer_of(peer), id) != NULL;
+	const struct thole_request *request = request_find(peer_of(peer), id);
+
+	return request && request->state != REQUEST_DONE && request->state != REQUEST_QUEUED;
 }
 
 static bool up_placing(const struct transport_peer *peer)

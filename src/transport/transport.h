@@ -152,7 +152,7 @@ struct transport_upcalls {
 	/* Whether there is a region of this key: where it is, and what a peer may do there without asking each time,
 	 * perhaps nothing. */
 	bool (*region)(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p);
-	/* Whether an operation with this peer has this id, in whatever state. */
+	/* Whether an operation with this peer has this id and is not over, be it looked at or not. */
 	bool (*id_used)(struct transport_peer *peer, uint64_t id);
 	/* Whether the message that is arriving from this peer in pieces goes to its receive. */
 	bool (*placing)(const struct transport_peer *peer);

@@ -3169,6 +3169,12 @@ FAULTS = [
         "if (request->endpoint->base.simulated &&",
     ),
     Fault(
+        "a short window is in use until somebody looks at the end of its send",
+        "src/message/upcalls.c",
+        "return request && request->state != REQUEST_DONE && request->state != REQUEST_QUEUED;",
+        "return request;",
+    ),
+    Fault(
         "a get is reported before it was read",
         REMOTE,
         "\tif (message_is_eager(peer, bytes)) {\n",

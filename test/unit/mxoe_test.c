@@ -1783,19 +1783,22 @@ static void stray__window_of_nobody(void **state)
 	stray_close();
 }
 
-/* There are 256, and none is used again before its send has ended; then under another number. */
-static void windows__all_in_use(void **state)
+/* There are 256, and none is used again before its send has ended, whether anybody has looked at that or not; then
+ * under another number. */
+static void windows_case(unsigned flags, bool handles)
 {
 	struct packet ack = partner_says(PACKET_ACK), finish = partner_says(PACKET_RECORD);
+	struct thole_request *handle;
 	bool used[256] = {false};
 
-	(void)state;
 	next_lot = 0xfe; /* so that each has the sequence 0xff */
 	stray_open(THOLE_SYNC);
+	play.endpoint->complete = NULL;
 	next_lot = 0;
 	for (unsigned i = 1; i < 258; i++)
-		assert_int_equal(
-			thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(thole_send(play.endpoint, handle_of(2), "x", 1, 7, 0, THOLE_SYNC | flags, NULL,
+					    handles ? &handle : NULL),
+				 0);
 	step();
 	ack.ack = page.sequence + 1; /* a host holds 255 */
 	ack.acked.session = play.session;
@@ -1815,6 +1818,14 @@ static void windows__all_in_use(void **state)
 	assert_int_equal(page.window & 0xff, page.windows[3] & 0xff);
 	assert_int_not_equal(page.window, page.windows[3]);
 	stray_close();
+}
+
+static void windows__all_in_use(void **state)
+{
+	(void)state;
+	windows_case(THOLE_QUIET, false);
+	windows_case(0, false);
+	windows_case(0, true);
 }
 
 /* ---- What a mover has ---------------------------------------------------------------------------------------- */
