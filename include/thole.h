@@ -475,10 +475,12 @@ THOLE_API int thole_expose(struct thole_endpoint *endpoint, void *base, size_t l
  * they are complete, and what says so here has no context. */
 THOLE_API void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
 
-/* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Operations to
- * one peer are started in order and may complete in any. A send after a put may arrive before it: wait for the
- * put first. Progress at the peer is needed for the first access to a region, and for others but where the kernel or an
- * adapter reaches it. A put with THOLE_IMM makes a REMOTE_PUT completion at the peer.
+/* Copy to, or from, a peer's region. A put's completion means that the data is in the peer's memory. Before that it may
+ * be written more than once, where an adapter or the kernel fails: a target that sees it come by looking at its memory
+ * must not write there until it knows from the origin that the put is complete, or is told so by THOLE_IMM or
+ * THOLE_NOTIFY. Operations to one peer are started in order and may complete in any. A send after a put may arrive
+ * before it: wait for the put first. Progress at the peer is needed for the first access to a region, and for others
+ * but where the kernel or an adapter reaches it. A put with THOLE_IMM makes a REMOTE_PUT completion at the peer.
  * Errors: as thole_send; completion with KEY, RANGE, ACCESS, FAULT, PEER, CLOSED. */
 THOLE_API int thole_put(struct thole_endpoint *endpoint, uint32_t peer, const struct iovec *segments, size_t count,
 			uint64_t key, uint64_t offset, uint64_t imm, unsigned flags, void *context,

@@ -19,8 +19,8 @@
  * messages: copy.c.
  *
  * What goes wrong is done again by records, and the target says why it may not be; a put that was half done is done
- * once more, before anybody knows that it is done. Atomics go by records: those of a process are atomic to each other
- * by its lock.
+ * once more, before its origin knows that it is done, though who looks at the memory may see both. Atomics go by
+ * records: those of a process are atomic to each other by its lock.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
  * a monitor. Who asks goes on by records meanwhile; from the answer on, what fits a bay of staging is written or read.
  *
  * An access whose queue fails may have happened or not. Puts and gets may happen twice, so they are done again by
- * records; an atomic operation may not, so none goes this way.
+ * records (a target that looks at its memory may see both puts: thole_put); an atomic operation may not, so none goes
+ * this way.
  *
  * A put is complete when a read behind it is: then the bytes are in the target's memory, whatever is between that and
  * its adapter.
