@@ -8,19 +8,11 @@
 
 static int request_cancel(struct thole_request *request)
 {
-	struct thole_endpoint *endpoint = request->endpoint;
-
 	if (request->state == REQUEST_POSTED) {
-		match_withdraw(&endpoint->match[request->queue], &request->match);
-		if (request->flags & THOLE_MULTI) {
-			endpoint->multi_posted--;
-			request->retired = true;
-			request->state = REQUEST_PARENT;
-			if (request->parts > 0)
-				return 1; /* its last part says THOLE_MULTI_END */
-			request->flags |= THOLE_MULTI_END;
-		}
-	} else if (request->state == REQUEST_BACKLOG && !request->head_sent &&
+		request_give_up(request, THOLE_ERR_CANCELED);
+		return 1;
+	}
+	if (request->state == REQUEST_BACKLOG && !request->head_sent &&
 		   request->operation == THOLE_OP_SEND) {
 		peer_backlog_remove(request);
 	} else if (request->state == REQUEST_CONNECTING) {

@@ -319,14 +319,7 @@ void peer_connected(struct peer *peer, int status)
 void peer_fail_receive(struct peer *peer, struct thole_request *request)
 {
 	request->peer = peer;
-	if (request->flags & THOLE_MULTI) {
-		request->retired = true;
-		request->state = REQUEST_PARENT;
-		if (request->parts > 0)
-			return; /* of which the peer may not be out yet: its last part says THOLE_MULTI_END */
-		request->flags |= THOLE_MULTI_END;
-	}
-	request_complete(request, peer->base.gone_status);
+	request_give_up(request, peer->base.gone_status);
 }
 
 void peer_fail_receives(struct peer *peer)
@@ -339,14 +332,8 @@ void peer_fail_receives(struct peer *peer)
 		while (receive) {
 			struct match_receive *next = match_receive_next(&endpoint->match[queue], receive);
 
-			if (receive->source == peer->base.index) {
-				struct thole_request *request = container_of(receive, struct thole_request, match);
-
-				match_withdraw(&endpoint->match[queue], receive);
-				if (request->flags & THOLE_MULTI)
-					endpoint->multi_posted--;
-				peer_fail_receive(peer, request);
-			}
+			if (receive->source == peer->base.index)
+				peer_fail_receive(peer, container_of(receive, struct thole_request, match));
 			receive = next;
 		}
 	}

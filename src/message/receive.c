@@ -51,22 +51,28 @@ static struct thole_request *receive_part(struct thole_request *parent, uint64_t
 	return part;
 }
 
-/* The receive that a message goes to, out of the queue; a part of it where it takes several. */
+/* The receive that a message goes to, out of the queue; a part of it where it takes several. A buffer that there is no
+ * memory to make a part of takes none any more: what comes later would overtake this one. */
 static inline struct thole_request *receive_match(struct peer *peer, const struct record *record, uint64_t total)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct match *match = &endpoint->match[record->flags & RECORD_PLAIN ? MATCH_PLAIN : MATCH_TAGGED];
-	struct match_receive *found = match_arrive_peek(match, peer->base.index,
-							record->flags & RECORD_PLAIN ? 0 : record->tag);
-	struct thole_request *request;
+	uint64_t tag = record->flags & RECORD_PLAIN ? 0 : record->tag;
+	struct match_receive *found;
 
-	if (!found)
-		return NULL;
-	request = container_of(found, struct thole_request, match);
-	if (__builtin_expect(request->flags & THOLE_MULTI, 0))
-		return receive_part(request, total);
-	match_withdraw(match, found);
-	return request;
+	while ((found = match_arrive_peek(match, peer->base.index, tag))) {
+		struct thole_request *request = container_of(found, struct thole_request, match), *part;
+
+		if (__builtin_expect(!(request->flags & THOLE_MULTI), 1)) {
+			match_withdraw(match, found);
+			return request;
+		}
+		part = receive_part(request, total);
+		if (part)
+			return part;
+		request_give_up(request, THOLE_ERR_MEMORY);
+	}
+	return NULL;
 }
 
 /* The same for a message that arrives. */
@@ -542,22 +548,29 @@ void receive_take(struct thole_endpoint *endpoint, struct thole_message *unexpec
 	match_take(&endpoint->match[unexpected->queue], &unexpected->match);
 }
 
-/* A buffer for many messages takes those that are here, then waits for more. */
-static void receive_post_multi(struct thole_request *parent)
+/* A buffer for many messages takes those that are here, then waits for more. Errors: MEMORY, with none taken. */
+static int receive_post_multi(struct thole_request *parent)
 {
 	struct thole_endpoint *endpoint = parent->endpoint;
 	struct thole_message *unexpected;
+	bool taken = false;
 
 	while (parent->state == REQUEST_BACKLOG && /* neither used up nor, with its last part, freed */
 	       (unexpected = receive_find(endpoint, parent->match.source, parent->match.tag, parent->match.mask,
 					  parent->flags))) {
 		struct thole_request *part = receive_part(parent, unexpected_total(unexpected));
 
-		if (!part)
+		if (!part && !taken)
+			return error_set(THOLE_ERR_MEMORY, "no memory for another request");
+		if (!part) {
+			request_give_up(parent, THOLE_ERR_MEMORY);
 			break;
+		}
+		taken = true;
 		receive_take(endpoint, unexpected);
 		unexpected_deliver(unexpected, part);
 	}
+	return 0;
 }
 
 static inline int receive_check(struct thole_endpoint *endpoint, uint32_t source, size_t count, unsigned flags,
@@ -643,9 +656,11 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 		return 0;
 	}
 	if (__builtin_expect(flags & THOLE_MULTI, 0)) {
-		receive_post_multi(request);
-		if (request->state == REQUEST_PARENT || request->state == REQUEST_FREE)
-			return 0; /* used up by what was here */
+		error = receive_post_multi(request);
+		if (error)
+			request_free(request);
+		if (error || request->state != REQUEST_BACKLOG)
+			return error; /* or it is used up by what was here */
 		if (gone) {
 			peer_fail_receive(endpoint->peers[source], request);
 			return 0;

@@ -129,6 +129,25 @@ void request_complete(struct thole_request *request, int status)
 	endpoint->complete(endpoint->complete_arg, &completion);
 }
 
+void request_give_up(struct thole_request *receive, int status)
+{
+	struct thole_endpoint *endpoint = receive->endpoint;
+
+	if (receive->state == REQUEST_POSTED) {
+		match_withdraw(&endpoint->match[receive->queue], &receive->match);
+		if (receive->flags & THOLE_MULTI)
+			endpoint->multi_posted--;
+	}
+	if (receive->flags & THOLE_MULTI) {
+		receive->retired = true;
+		receive->state = REQUEST_PARENT;
+		if (receive->parts > 0)
+			return; /* what writes them may not be out yet: the last one says THOLE_MULTI_END */
+		receive->flags |= THOLE_MULTI_END;
+	}
+	request_complete(receive, status);
+}
+
 void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion)
 {
 	struct thole_request *request;

@@ -280,6 +280,9 @@ static inline void request_collect(struct thole_request *request, struct thole_c
 
 /* End a request: deliver its completion by the way that was asked for. */
 void request_complete(struct thole_request *request, int status);
+/* End a receive that gets no message any more: out of its queue, if it is posted; a THOLE_MULTI buffer with the last
+ * of its parts. */
+void request_give_up(struct thole_request *receive, int status);
 /* A completion without a request. */
 void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion);
 

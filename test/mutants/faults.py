@@ -76,7 +76,6 @@ GUARD = "src/transport/datagram/guard.c"
 KEY = "src/base/key.c"
 PATIENCE = "src/endpoint/patience.h"
 RECEIVE = "src/message/receive.c"
-CANCEL = "src/message/cancel.c"
 OPTIONS = "src/base/options.c"
 CADENCE = "src/endpoint/cadence.h"
 TAKES = "src/transport/shm/takes.h"
@@ -2133,12 +2132,6 @@ FAULTS = [
         "if (status == THOLE_ERR_AGAIN && request->peer->base.gone) {",
         "if (0) {",
     ),
-    Fault(
-        "a buffer for many is given back while a peer that is gone writes into it",
-        PEER,
-        "if (request->parts > 0)\n\t\t\treturn; /* of which",
-        "if (0)\n\t\t\treturn; /* of which",
-    ),
     Fault("a buffer for many waits for who is gone", RECEIVE, "\t\tif (gone) {", "\t\tif (0) {"),
     Fault("events are handled for ever", TURN, "turn < EVENT_TURNS && count", "count"),
     Fault(
@@ -3311,10 +3304,10 @@ FAULTS = [
         "",
     ),
     Fault(
-        "a canceled buffer is free while messages come into it",
-        CANCEL,
-        "\t\t\tif (request->parts > 0)\n\t\t\t\treturn 1; /*",
-        "\t\t\t/*",
+        "a buffer that is given up is free while messages come into it",
+        REQUEST,
+        "\t\tif (receive->parts > 0)\n\t\t\treturn; /*",
+        "\t\t/*",
     ),
     Fault(
         "a piece may be longer than what is left",
@@ -6462,6 +6455,24 @@ FAULTS = [
         "\t\t\tmatch_withdraw(&endpoint->match[parent->queue], &parent->match);\n"
         "\t\t\tendpoint->multi_posted--;",
         "\t\t\tmatch_withdraw(&endpoint->match[parent->queue], &parent->match);",
+    ),
+    Fault(
+        "a buffer for many that is given up still counts as posted",
+        REQUEST,
+        "\t\tif (receive->flags & THOLE_MULTI)\n\t\t\tendpoint->multi_posted--;\n",
+        "",
+    ),
+    Fault(
+        "a buffer for many takes messages after one that it could not take",
+        RECEIVE,
+        "\t\trequest_give_up(request, THOLE_ERR_MEMORY);\n",
+        "\t\treturn NULL;\n",
+    ),
+    Fault(
+        "a buffer for many is posted behind what it could not take",
+        RECEIVE,
+        "\t\t\trequest_give_up(parent, THOLE_ERR_MEMORY);\n",
+        "",
     ),
     Fault(
         "an offer that there is no memory to remember is passed over",

@@ -669,6 +669,100 @@ static void multi__source_that_is_gone_gives_the_buffer_back(void **state)
 	thole_endpoint_close(pair.b);
 }
 
+/* Receives for nothing that comes, until there is no request left but so many. */
+static void use_up_requests(struct thole_endpoint *endpoint, int left)
+{
+	static int contexts[8];
+
+	endpoint->requests.bound = endpoint->requests.capacity;
+	for (int i = 0; endpoint->requests.free; i++)
+		assert_int_equal(thole_recv(endpoint, THOLE_ANY, NULL, 0, 99, ~UINT64_C(0), 0,
+					    &contexts[i < 8 ? i : 0], NULL),
+				 0);
+	for (int i = 1; i <= left; i++) {
+		assert_int_equal(thole_cancel_context(endpoint, &contexts[i]), 1);
+		if (!endpoint->complete)
+			assert_int_equal(thole_poll(endpoint, &(struct thole_completion){0}, 1), 1);
+	}
+}
+
+static void receive_byte(struct pair *pair, char expected)
+{
+	struct thole_request *receive;
+	char byte = 0;
+
+	assert_int_equal(thole_recv(pair->b, THOLE_ANY, &byte, 1, 5, ~UINT64_C(0), 0, NULL, &receive), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
+	assert_int_equal(byte, expected);
+}
+
+/* Without memory for the next message the buffer is given back, and that message goes to who comes next, before those
+ * behind it. */
+static void multi__no_memory_gives_the_buffer_back(void **state)
+{
+	struct collected collected = {0};
+	struct pair pair = collecting_pair(&collected, no_options);
+	char buffer[1000], bytes[] = {1, 2};
+	uint32_t bound;
+
+	(void)state;
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL), 0);
+	bound = pair.b->requests.bound;
+	use_up_requests(pair.b, 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &bytes[0], 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+	pair_idle(&pair);
+	pair.b->requests.bound = bound;
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &bytes[1], 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+	pair_idle(&pair);
+	assert_int_equal(collected.count, 1);
+	assert_int_equal(collected.completions[0].status, THOLE_ERR_MEMORY);
+	assert_true(collected.completions[0].flags & THOLE_MULTI_END);
+	assert_ptr_equal(collected.completions[0].context, &pair);
+	assert_int_equal(pair.b->multi_posted, 0);
+	receive_byte(&pair, 1);
+	receive_byte(&pair, 2);
+	thole_endpoint_close(pair.a);
+	thole_endpoint_close(pair.b);
+}
+
+/* Nor is it posted where there is none for a message that is here already: the call fails, if nothing was taken. */
+static void multi__no_memory_for_what_is_here(void **state)
+{
+	char buffer[1000], bytes[] = {1, 2};
+
+	(void)state;
+	for (int left = 1; left < 3; left++) {
+		int expected = left == 1 ? THOLE_ERR_MEMORY : 0;
+		struct thole_completion completions[2];
+		struct pair pair;
+		uint32_t bound;
+
+		pair_open(&pair, no_options);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, NULL, 0, 98, ~UINT64_C(0), 0, NULL, NULL), 0);
+		bound = pair.b->requests.bound;
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &bytes[0], 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &bytes[1], 1, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+		pair_idle(&pair);
+		use_up_requests(pair.b, left);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, sizeof(buffer), 5, 0, THOLE_MULTI, &pair, NULL),
+				 expected);
+		pair.b->requests.bound = bound;
+		assert_int_equal(pair.b->multi_posted, 0);
+		assert_int_equal(thole_poll(pair.b, completions, 2), left == 1 ? 0 : 2);
+		if (left == 2) {
+			assert_int_equal(completions[0].status, 0);
+			assert_int_equal(buffer[0], 1);
+			assert_false(completions[0].flags & THOLE_MULTI_END);
+			assert_int_equal(completions[1].status, THOLE_ERR_MEMORY);
+			assert_true(completions[1].flags & THOLE_MULTI_END);
+		} else {
+			receive_byte(&pair, 1);
+		}
+		receive_byte(&pair, 2);
+		pair_close(&pair);
+	}
+}
+
 /* The receiver asks for an RTS amid a send, which has been taken for eager. */
 static const uint32_t *asked_classes;
 static int asked_calls;
@@ -2197,6 +2291,8 @@ int main(void)
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
 		cmocka_unit_test(multi__source_that_is_gone_gives_the_buffer_back),
+		cmocka_unit_test(multi__no_memory_gives_the_buffer_back),
+		cmocka_unit_test(multi__no_memory_for_what_is_here),
 		cmocka_unit_test(inject__is_out_though_an_rts_is_asked_for),
 		cmocka_unit_test(probe__sees_and_leaves_or_drops),
 		cmocka_unit_test(message_probe__takes_it_out_of_matching),
