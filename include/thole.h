@@ -246,7 +246,7 @@ enum thole_flags {
 	THOLE_MULTI = 1 << 4,     /* receive: the buffer takes message after message, each with a completion
 				     of its own, until less than the option multi_min is left */
 	THOLE_MULTI_END = 1 << 5, /* in a completion: this THOLE_MULTI buffer is no longer in use */
-	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds */
+	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds, but that with THOLE_MULTI_END */
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */
 	THOLE_AT_ONCE = 1 << 8,   /* send without a request: where it is complete when the call returns, that may
 				     return 1, and then there is no completion */

@@ -115,7 +115,7 @@ void request_complete(struct thole_request *request, int status)
 		list_push_back(&endpoint->done, &request->node);
 		return;
 	}
-	if ((request->flags & THOLE_QUIET) && !request->status) {
+	if ((request->flags & THOLE_QUIET) && !request->status && !(request->flags & THOLE_MULTI_END)) {
 		request_free(request);
 		return;
 	}

@@ -6457,6 +6457,12 @@ FAULTS = [
         "\t\t\tmatch_withdraw(&endpoint->match[parent->queue], &parent->match);",
     ),
     Fault(
+        "nobody hears that a quiet buffer for many is free",
+        REQUEST,
+        " && !request->status && !(request->flags & THOLE_MULTI_END)) {",
+        " && !request->status) {",
+    ),
+    Fault(
         "a buffer for many that is given up still counts as posted",
         REQUEST,
         "\t\tif (receive->flags & THOLE_MULTI)\n\t\t\tendpoint->multi_posted--;\n",

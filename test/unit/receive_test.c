@@ -669,6 +669,32 @@ static void multi__source_that_is_gone_gives_the_buffer_back(void **state)
 	thole_endpoint_close(pair.b);
 }
 
+/* Who wants to hear of no success hears that the buffer is free, by the last message in it, and of no other. */
+static void multi__quiet_tells_the_end(void **state)
+{
+	static const char *const options[] = {"multi_min=100", NULL};
+	struct collected collected = {0};
+	struct pair pair = collecting_pair(&collected, options);
+	char *from = pair_filled(1, 500), buffer[1000];
+
+	(void)state;
+	assert_int_equal(thole_recv(pair.b, THOLE_ANY, buffer, sizeof(buffer), 5, 0, THOLE_MULTI | THOLE_QUIET, &pair,
+				    NULL),
+			 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(collected.count, 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, 500, 5, 0, THOLE_QUIET, NULL, NULL), 0);
+		pair_idle(&pair);
+	}
+	assert_int_equal(collected.count, 1);
+	assert_int_equal(collected.completions[0].status, 0);
+	assert_true(collected.completions[0].flags & THOLE_MULTI_END);
+	assert_ptr_equal(collected.completions[0].buffer, buffer + 500);
+	free(from);
+	thole_endpoint_close(pair.a);
+	thole_endpoint_close(pair.b);
+}
+
 /* Receives for nothing that comes, until there is no request left but so many. */
 static void use_up_requests(struct thole_endpoint *endpoint, int left)
 {
@@ -2291,6 +2317,7 @@ int main(void)
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
 		cmocka_unit_test(multi__source_that_ends_gives_the_buffer_back),
 		cmocka_unit_test(multi__source_that_is_gone_gives_the_buffer_back),
+		cmocka_unit_test(multi__quiet_tells_the_end),
 		cmocka_unit_test(multi__no_memory_gives_the_buffer_back),
 		cmocka_unit_test(multi__no_memory_for_what_is_here),
 		cmocka_unit_test(inject__is_out_though_an_rts_is_asked_for),
