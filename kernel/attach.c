@@ -44,7 +44,7 @@ struct offer {
 	spinlock_t lock;
 	bool ended;
 	struct list_head views;
-	unsigned long *mapped; /* a bit a page: it may be in the page table of a view */
+	unsigned long *mapped; /* a bit a page: it may be in the page table of a view, unless the offer has ended */
 };
 
 struct view {
@@ -126,7 +126,9 @@ static void offer_zap(struct offer *offer, u64 first, u64 end)
 }
 
 /* The owner's mapping changes: what is there of it in views goes first. Pages are not counted by views, so nothing of
- * them may be left when this returns. */
+ * them may be left when this returns. Changes run beside each other: bits go only after the zap, or another change of
+ * the same pages would return while they are there still. None is set meanwhile: until the last of these changes is
+ * over, view_commit refuses. */
 static bool offer_invalidate(struct mmu_interval_notifier *notifier, const struct mmu_notifier_range *range,
 			     unsigned long sequence)
 {
@@ -143,11 +145,13 @@ static bool offer_invalidate(struct mmu_interval_notifier *notifier, const struc
 		return false; /* who wants memory at once looks elsewhere: the process is ending */
 	}
 	mmu_interval_set_seq(notifier, sequence);
-	if (some)
-		bitmap_clear(offer->mapped, first, end - first);
 	spin_unlock(&offer->lock);
-	if (some)
-		offer_zap(offer, first, end);
+	if (!some)
+		return true;
+	offer_zap(offer, first, end);
+	spin_lock(&offer->lock);
+	bitmap_clear(offer->mapped, first, end - first);
+	spin_unlock(&offer->lock);
 	return true;
 }
 
@@ -218,6 +222,7 @@ int attach_offer(struct pages *pages, struct thole_driver_offer *answer)
 	return 0;
 }
 
+/* The bits stay: a change of the owner's mapping meanwhile zaps what this has not come to. */
 static void offer_end(struct offer *offer)
 {
 	struct view *view;
@@ -227,7 +232,6 @@ static void offer_end(struct offer *offer)
 	offer->ended = true;
 	list_for_each_entry(view, &offer->views, node)
 		WRITE_ONCE(view->head->ended, 1);
-	bitmap_zero(offer->mapped, offer->pages);
 	spin_unlock(&offer->lock);
 	unmap_mapping_range(offer->inode->i_mapping, PAGE_SIZE, offer->pages << PAGE_SHIFT, 0);
 	mmu_interval_notifier_remove(&offer->notifier);

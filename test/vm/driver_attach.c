@@ -631,6 +631,66 @@ static void case_stuck(void)
 	CHECK(peer_lost(&bed));
 }
 
+/* ---- Changes beside each other ------------------------------------------------------------------ */
+
+/* A view that takes a while to take away: of pages of zeros, which cost nothing, but for the last ones. */
+enum { LONG_PAGES = 32768, LONG_LAST = 4, LONG = LONG_PAGES * PAGE, LONG_FRONT = (LONG_PAGES - LONG_LAST) * PAGE };
+
+struct beside {
+	struct driver driver;
+	unsigned char *memory;
+	uint32_t id;
+	struct view view;
+	bool withdraws;
+	volatile bool going;
+};
+
+static void *beside_change(void *argument)
+{
+	struct beside *beside = argument;
+
+	beside->going = true;
+	if (beside->withdraws)
+		CHECK(withdraw(&beside->driver, beside->id) == 0);
+	else
+		CHECK(madvise(beside->memory, LONG, MADV_DONTNEED) == 0);
+	return NULL;
+}
+
+/* While one thread's change takes the view away, another one gives the last pages back: when that is done nobody sees
+ * them any more, though the first is still in front of them. */
+static void beside_once(bool withdraws, unsigned later_us)
+{
+	struct beside beside = {.driver = driver_open(), .memory = memory_new(LONG), .withdraws = withdraws};
+	struct thole_driver_offer told;
+	pthread_t thread;
+
+	CHECK(madvise(beside.memory, LONG, 22) == 0); /* MADV_POPULATE_READ */
+	memset(beside.memory + LONG_FRONT, 0x5a, LONG_LAST * PAGE);
+	beside.id = declare(&beside.driver, beside.memory, LONG, 0);
+	CHECK(beside.id && offer(&beside.driver, beside.id, &told) == 0);
+	beside.view = view_new(&beside.driver, ticket(&told, 0));
+	for (size_t at = 0; at < LONG; at += PAGE)
+		CHECK(beside.view.memory[at] == (at < LONG_FRONT ? 0 : 0x5a));
+	CHECK(pthread_create(&thread, NULL, beside_change, &beside) == 0);
+	while (withdraws ? !beside.view.head->ended : !beside.going)
+		sched_yield();
+	CHECK(usleep(later_us) == 0);
+	CHECK(madvise(beside.memory + LONG_FRONT, LONG_LAST * PAGE, MADV_DONTNEED) == 0);
+	CHECK(is_zero(beside.view.memory, LONG_FRONT, LONG_LAST * PAGE));
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(munmap((void *)(uintptr_t)beside.view.head, beside.view.mapped) == 0);
+	CHECK(munmap(beside.memory, LONG) == 0 && close(beside.driver.fd) == 0);
+}
+
+static void case_beside(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		beside_once(true, 0);
+		beside_once(false, i * 1000);
+	}
+}
+
 /* ---- Who may ------------------------------------------------------------------------------------ */
 
 static void case_withdraw(void)
@@ -1053,8 +1113,8 @@ static const struct {
 	CASE(again, true), CASE(mremap, true), CASE(dontneed, true), CASE(mprotect, true), CASE(huge, true),
 	CASE(file, true), CASE(fork, true), CASE(fork_peer, false), CASE(exit, false), CASE(kill, false),
 	CASE(exec, false), CASE(kill_peer, false), CASE(swap, true), CASE(userfault, true), CASE(stuck, false),
-	CASE(withdraw, true), CASE(keys, false), CASE(users, false), CASE(limit, true), CASE(mapping, false),
-	CASE(chain, false), CASE(many, false),
+	CASE(beside, false), CASE(withdraw, true), CASE(keys, false), CASE(users, false), CASE(limit, true),
+	CASE(mapping, false), CASE(chain, false), CASE(many, false),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

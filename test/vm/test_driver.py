@@ -29,7 +29,7 @@ CASES = (
 REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
     "plain odd untouched reading munmap again mremap dontneed mprotect huge file fork fork_peer exit kill exec "
-    "kill_peer swap userfault stuck withdraw keys users limit mapping chain many"
+    "kill_peer swap userfault stuck beside withdraw keys users limit mapping chain many"
 ).split()
 BULK = (
     "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
