@@ -19,7 +19,7 @@
 
 enum {
 	CHUNK_MAX = 512, /* pages: no lock is held for longer than these take */
-	TRIES_MAX = 64   /* runs pinned in vain, one after the other, before whoever changes the mapping wins */
+	TRIES_MAX = 64   /* changes of a mapping, without getting further than ever before, after which these win */
 };
 
 static unsigned int chunk_pages = 32;
@@ -412,16 +412,38 @@ static void pages_settle(struct pages *pages, struct page **list, u64 from, u64 
 	}
 }
 
+/* How a call that pins gets on. */
+struct progress {
+	u64 next;     /* page: the next run begins there or further back, unless pins went meanwhile */
+	u64 furthest; /* the most that this was */
+	int vain;     /* runs pinned in vain, and times that pins went, since then */
+};
+
+/* What became of a run. Returns 0 if there may be another one. A change that comes more rarely than a run makes none of
+ * them fail, but takes what is pinned; so it counts, too. */
+static int progress_add(struct progress *progress, const struct region_run *run, int status)
+{
+	bool vain = status == -EAGAIN || run->page < progress->next;
+
+	progress->next = run->page + (status ? 0 : 1);
+	if (progress->next > progress->furthest) {
+		progress->furthest = progress->next;
+		progress->vain = 0;
+	} else if (vain) {
+		progress->vain++;
+	}
+	if (status && status != -EAGAIN)
+		return status;
+	return progress->vain < TRIES_MAX ? 0 : -EAGAIN;
+}
+
 static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 {
+	struct progress progress = {0};
 	struct page **list = NULL;
 	struct region_run run;
-	int status = 0, vain = 0;
+	int status = 0;
 
-	if (!pages->list)
-		pages->list = kvcalloc(pages->region.pages, sizeof(*pages->list), GFP_KERNEL_ACCOUNT);
-	if (!pages->list)
-		return -ENOMEM;
 	while (!status && pages_next(pages, bytes, &run)) {
 		if (!list)
 			list = kmalloc_array(CHUNK_MAX, sizeof(*list), GFP_KERNEL_ACCOUNT);
@@ -430,12 +452,10 @@ static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 			break;
 		}
 		status = READ_ONCE(pages->forgotten) ? -ENOENT : pages_pin_run(pages, &run, list);
-		vain = status == -EAGAIN ? vain + 1 : 0;
-		if (vain && vain < TRIES_MAX)
-			status = 0;
-		if (vain && READ_ONCE(pages->region.generation) != run.generation)
+		if (status == -EAGAIN && READ_ONCE(pages->region.generation) != run.generation)
 			pages_settle(pages, list, run.page + run.pages,
 				     min(2 * run.page + run.pages, pages_until(pages, soon)));
+		status = progress_add(&progress, &run, status);
 		cond_resched();
 	}
 	kfree(list);
@@ -448,7 +468,9 @@ int pages_pin(struct pages *pages, u64 bytes, u64 soon)
 
 	if (status)
 		return status;
-	status = pages_pin_all(pages, bytes, soon);
+	if (!pages->list)
+		pages->list = kvcalloc(pages->region.pages, sizeof(*pages->list), GFP_KERNEL_ACCOUNT);
+	status = pages->list ? pages_pin_all(pages, bytes, soon) : -ENOMEM;
 	mutex_unlock(&pages->pinning);
 	return status;
 }

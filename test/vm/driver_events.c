@@ -8,6 +8,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -670,6 +671,50 @@ static void case_background(void)
 	CHECK(forget(&driver, id) == 0 && driver.shared->locked == 0);
 }
 
+static struct thole_driver_events *events_of(const struct driver *driver)
+{
+	struct thole_driver_events *events = mmap(NULL, sizeof(*events), PROT_READ | PROT_WRITE, MAP_SHARED, driver->fd,
+						  THOLE_DRIVER_AT_EVENTS);
+
+	CHECK(events != MAP_FAILED);
+	return events;
+}
+
+/* What became of what a worker was to pin, if that is over; event n. */
+static bool was_pinned(const struct thole_driver_events *events, uint32_t n, struct thole_driver_pinned *pinned_p)
+{
+	const struct thole_driver_event *event = &events->events[n % THOLE_DRIVER_EVENTS];
+
+	if (__atomic_load_n(&event->stamp, __ATOMIC_ACQUIRE) != n + 1)
+		return false;
+	CHECK(event->kind == THOLE_DRIVER_EVENT_PINNED);
+	memcpy(pinned_p, event->data, sizeof(*pinned_p));
+	return true;
+}
+
+/* A mapping that changes more often than all of it can be pinned, but not more often than a run: that ends, too. With
+ * one processor, on which whoever changes it goes first. */
+static void case_changing(void)
+{
+	enum { MANY = 32768, ENOUGH = 2000 };
+	const struct sched_param first = {.sched_priority = 1};
+	struct driver driver = driver_open();
+	struct thole_driver_events *events = events_of(&driver);
+	unsigned char *memory = memory_new((size_t)MANY * PAGE);
+	uint32_t id = declare(&driver, memory, (size_t)MANY * PAGE, THOLE_DRIVER_WRITE);
+	struct thole_driver_pinned pinned;
+	struct thole_driver_pin answer;
+	CHECK(sched_setscheduler(0, SCHED_FIFO, &first) == 0);
+	memset(memory, 1, (size_t)MANY * PAGE);
+	CHECK(pin(&driver, id, (uint64_t)MANY * PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	while (!was_pinned(events, 0, &pinned)) {
+		CHECK(driver.shared->invalidations + driver.shared->late < ENOUGH);
+		CHECK(madvise(memory, PAGE, MADV_DONTNEED) == 0 && usleep(1000) == 0);
+	}
+	CHECK(pinned.status == -EAGAIN || pinned.status == 0);
+	CHECK(forget(&driver, id) == 0 && pages_pinned() == 0);
+}
+
 /* ---- Others ---------------------------------------------------------------------------------- */
 
 /* A user without rights, with room for 64 pages. */
@@ -811,7 +856,8 @@ static const struct {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
 	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(swap), CASE(shrink), CASE(vector),
-	CASE(overlapping), CASE(background), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
+	CASE(overlapping), CASE(background), CASE(changing), CASE(limit), CASE(order), CASE(arguments),
+	CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)
