@@ -137,7 +137,7 @@ static long device_pin(struct descriptor *descriptor, void __user *argument)
 	if (!region_holds(&pages->region, 0, pin.bytes))
 		status = -EINVAL;
 	else if (pin.flags & THOLE_DRIVER_BACKGROUND)
-		pages_pin_later(pages, pin.bytes);
+		status = pages_pin_later(pages, pin.bytes);
 	else if (pin.bytes)
 		status = pages_pin(pages, pin.bytes, pin.bytes);
 	read_lock_bh(&pages->lock);
@@ -279,7 +279,9 @@ static long device_window(struct descriptor *descriptor, void __user *argument)
 	pages = device_region(descriptor, window.region);
 	if (!pages)
 		return -ENOENT;
-	status = mover_serve_window(descriptor->mover, &window, pages);
+	status = pages_foresee(pages);
+	if (!status)
+		status = mover_serve_window(descriptor->mover, &window, pages);
 	pages_put(pages);
 	return status;
 }
@@ -295,7 +297,9 @@ static long device_fetch(struct descriptor *descriptor, void __user *argument)
 	pages = device_region(descriptor, fetch.region);
 	if (!pages)
 		return -ENOENT;
-	status = mover_fetch_begin(descriptor->mover, &fetch, pages);
+	status = pages_foresee(pages);
+	if (!status)
+		status = mover_fetch_begin(descriptor->mover, &fetch, pages);
 	pages_put(pages);
 	return status;
 }

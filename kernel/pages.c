@@ -462,15 +462,31 @@ static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 	return status;
 }
 
+int pages_foresee(struct pages *pages)
+{
+	struct page **list;
+
+	if (READ_ONCE(pages->list))
+		return 0;
+	/* It may be large: refused, rather than that a process of the cgroup is killed for it. */
+	list = kvcalloc(pages->region.pages, sizeof(*list), GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	if (!list)
+		return -ENOMEM;
+	if (cmpxchg(&pages->list, NULL, list))
+		kvfree(list); /* somebody else was first */
+	return 0;
+}
+
 int pages_pin(struct pages *pages, u64 bytes, u64 soon)
 {
-	int status = mutex_lock_killable(&pages->pinning);
+	int status = pages_foresee(pages);
 
 	if (status)
 		return status;
-	if (!pages->list)
-		pages->list = kvcalloc(pages->region.pages, sizeof(*pages->list), GFP_KERNEL_ACCOUNT);
-	status = pages->list ? pages_pin_all(pages, bytes, soon) : -ENOMEM;
+	status = mutex_lock_killable(&pages->pinning);
+	if (status)
+		return status;
+	status = pages_pin_all(pages, bytes, soon);
 	mutex_unlock(&pages->pinning);
 	return status;
 }
@@ -490,12 +506,17 @@ static void pages_work(struct work_struct *work)
 	pages_put(pages);
 }
 
-void pages_pin_later(struct pages *pages, u64 bytes)
+int pages_pin_later(struct pages *pages, u64 bytes)
 {
+	int status = pages_foresee(pages);
+
+	if (status)
+		return status;
 	WRITE_ONCE(pages->wanted, bytes);
 	kref_get(&pages->references);
 	if (!queue_work(workers, &pages->work))
 		pages_put(pages);
+	return 0;
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */

@@ -66,7 +66,7 @@ struct pages {
 	atomic_t dropping; /* how many are giving back what was pinned: until then the list is theirs */
 	rwlock_t lock;
 	struct region region;
-	struct page **list; /* made with the first pins */
+	struct page **list; /* made when they are foreseen, for as long as the region */
 	bool written;       /* something was copied into them */
 	struct list_head order; /* pressure.c's */
 	struct work_struct work;
@@ -91,12 +91,16 @@ void pages_forget(struct pages *pages);
 
 void pages_put(struct pages *pages);
 
+/* Some of the region is to be pinned: what has to be noted of its pages gets memory, charged to the running process. A
+ * worker's would be charged to nobody; so who leaves pinning to one calls this before. */
+int pages_foresee(struct pages *pages);
+
 /* Pin until the region's first bytes are. soon: so many are likely to be asked for next. May sleep; as a process that
  * is not the holder's, too. */
 int pages_pin(struct pages *pages, u64 bytes, u64 soon);
 
 /* The same by a worker. */
-void pages_pin_later(struct pages *pages, u64 bytes);
+int pages_pin_later(struct pages *pages, u64 bytes);
 
 /* The page at an offset, with a reference, as long as it is pinned; else NULL. The generation tells later whether it
  * still was. */

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -715,6 +716,51 @@ static void case_changing(void)
 	CHECK(forget(&driver, id) == 0 && pages_pinned() == 0);
 }
 
+static void write_text(const char *folder, const char *name, const char *text)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_WRONLY);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
+}
+
+/* This process and what is made for it has so much memory from now on. */
+static void limit_memory(const char *bytes)
+{
+	char folder[] = "/tmp/groups-XXXXXX", own[64];
+
+	CHECK(mkdtemp(folder) != NULL && mount("groups", folder, "cgroup2", 0, NULL) == 0);
+	write_text(folder, "cgroup.subtree_control", "+memory");
+	snprintf(own, sizeof(own), "%s/limited-%d", folder, (int)getpid());
+	CHECK(mkdir(own, 0700) == 0);
+	write_text(own, "memory.max", bytes);
+	write_text(own, "cgroup.procs", "0");
+	CHECK(umount2(folder, MNT_DETACH) == 0);
+}
+
+/* What the driver notes of regions' pages is charged to who wants them, also where a worker is to pin them. */
+static void case_charged(void)
+{
+	enum { REGIONS = 8 }; /* with lists of 32 MiB; there is room for one of them */
+	struct thole_driver_pin answer;
+	struct driver driver;
+	unsigned made = 0;
+
+	limit_memory("64M");
+	driver = driver_open();
+	for (unsigned i = 0; i < REGIONS; i++) {
+		uint32_t id = declare(&driver, (void *)(UINT64_C(1) << 40), (size_t)THOLE_DRIVER_PAGES * PAGE, 0);
+		int status = pin(&driver, id, 1, THOLE_DRIVER_BACKGROUND, &answer);
+
+		CHECK(id && (status == 0 || status == -ENOMEM));
+		made += status == 0;
+		CHECK(pin(&driver, id, 1, 0, &answer) == (status ? status : -EFAULT)); /* nothing is there */
+	}
+	CHECK(made == 1);
+}
+
 /* ---- Others ---------------------------------------------------------------------------------- */
 
 /* A user without rights, with room for 64 pages. */
@@ -856,7 +902,7 @@ static const struct {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
 	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(swap), CASE(shrink), CASE(vector),
-	CASE(overlapping), CASE(background), CASE(changing), CASE(limit), CASE(order), CASE(arguments),
+	CASE(overlapping), CASE(background), CASE(changing), CASE(charged), CASE(limit), CASE(order), CASE(arguments),
 	CASE(many), CASE(watch),
 };
 
