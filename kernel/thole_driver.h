@@ -279,9 +279,9 @@ struct thole_driver_lost {
 };
 
 struct thole_driver_pinned {
-	__s32 status;     /* 0, or a negative errno */
+	__s32 status;     /* 0: what was asked for was pinned; or a negative errno */
 	__u32 generation; /* of the region: an id may be another region's since */
-	__u64 pinned;     /* pages, from the front */
+	__u64 pinned;     /* pages, from the front, that are now: what was pinned may have gone since */
 };
 
 /* Event n, counted from 0, is in place n % THOLE_DRIVER_EVENTS, and there when its stamp is n + 1 (32 bits). */

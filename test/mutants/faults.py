@@ -3086,6 +3086,12 @@ FAULTS = [
         "self->pinned[held->region] = state.generation + 1;",
     ),
     Fault(
+        "a region of which a worker has pinned a part counts as pinned",
+        MOVER_DRIVER,
+        "pinned.pinned == self->pages[event->cookie]",
+        "pinned.status == 0",
+    ),
+    Fault(
         "a window's region is given back before the driver has forgotten the window",
         MOVER_DRIVER,
         "\tdriver_call(self->driver, fetch ? THOLE_DRIVER_FETCH_END : THOLE_DRIVER_WINDOW_END, &name);\n"

@@ -118,6 +118,7 @@ static void device_pin(struct thole_driver_pin *pin)
 		device.pinned_bytes = pin->bytes;
 	pin->state = pin->bytes >= LENGTH ? THOLE_DRIVER_PINNED : THOLE_DRIVER_PINNING;
 	pin->generation = 0;
+	pin->pages = LENGTH / 4096;
 }
 
 static int device_answer(unsigned long command, void *argument)
@@ -387,6 +388,32 @@ static void pins(void **state)
 	test_link.mover->calls->withdraw(test_link.mover, 3, 7);
 }
 
+/* What a worker has pinned may be a part of the region, and may have gone before it tells: then all of it is not. */
+static void pins__of_a_part(void **state)
+{
+	static const struct thole_driver_pinned done[] = {
+		{.generation = 7, .pinned = LENGTH / 4096 - 1},
+		{.generation = 7, .pinned = 0},
+		{.generation = 7, .pinned = LENGTH / 4096},
+	};
+
+	(void)state;
+	connect_peer();
+	for (unsigned i = 0; i < 7; i++)
+		device_turn(1);
+	assert_int_equal(offer(5, &whole), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(device.pins, 2 * (i + 1));
+		device_tell(THOLE_DRIVER_EVENT_PINNED, 1, &done[i], sizeof(done[i]));
+		poll_reports();
+		test_link.mover->calls->withdraw(test_link.mover, 3, 5);
+		assert_int_equal(offer(5, &whole), 0);
+	}
+	assert_int_equal(device.pins, 6); /* now it is */
+	assert_int_equal(device.declares, 1);
+	test_link.mover->calls->withdraw(test_link.mover, 3, 5);
+}
+
 /* Of an id that was another region's before: what is pinned is known to be, until its mapping changes. */
 static void pins__of_an_id_that_was_used(void **state)
 {
@@ -416,6 +443,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(told, begin, end),
 		cmocka_unit_test_setup_teardown(connection_ends, begin, end),
 		cmocka_unit_test_setup_teardown(pins, begin, end),
+		cmocka_unit_test_setup_teardown(pins__of_a_part, begin, end),
 		cmocka_unit_test_setup_teardown(pins__of_an_id_that_was_used, begin, end),
 	};
 

@@ -57,6 +57,7 @@ struct mover_driver {
 	void *cache_memory;
 	/* by region: its generation and 1 when all of it was found pinned; 0: it was not */
 	uint32_t pinned[THOLE_DRIVER_REGIONS];
+	uint32_t pages[THOLE_DRIVER_REGIONS]; /* of the region, when it was last left to a worker to be pinned */
 };
 
 static struct mover_driver *driver_of(struct mover *mover)
@@ -127,7 +128,12 @@ static int held_pin(struct mover_driver *self, const struct held *held, uint64_t
 		if (state.state == THOLE_DRIVER_PINNED)
 			self->pinned[held->region] = generation + 1;
 	}
-	return first < all ? driver_pin(self->driver, held->region, all, THOLE_DRIVER_BACKGROUND, &state) : 0;
+	if (first == all)
+		return 0;
+	error = driver_pin(self->driver, held->region, all, THOLE_DRIVER_BACKGROUND, &state);
+	if (!error)
+		self->pages[held->region] = (uint32_t)state.pages;
+	return error;
 }
 
 /* Returns NULL, with a negative errno, if the driver cannot have this memory. */
@@ -302,13 +308,13 @@ static uint64_t driver_fetched(struct mover_driver *self, const struct thole_dri
 	return event->cookie;
 }
 
-/* What was pinned while the program went on. */
+/* What was pinned while the program went on: maybe a part of the region, or it has gone before this was told. */
 static void driver_pinned(struct mover_driver *self, const struct thole_driver_event *event)
 {
 	struct thole_driver_pinned pinned;
 
 	memcpy(&pinned, event->data, sizeof(pinned));
-	if (pinned.status == 0 && event->cookie < THOLE_DRIVER_REGIONS)
+	if (event->cookie < THOLE_DRIVER_REGIONS && pinned.pinned == self->pages[event->cookie])
 		self->pinned[event->cookie] = pinned.generation + 1;
 }
 
