@@ -8,6 +8,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/pid.h>
+#include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -155,10 +156,14 @@ static void unpin(struct page **list, u64 count, bool written)
 {
 	u64 i;
 
-	/* Without the page's lock: a notifier may be called with it held. Nobody frees the mapping, since a change of
-	 * it waits for the notifier, and pinned pages have not been written out. */
-	for (i = 0; written && i < count; i++)
+	/* Without the page's lock: a notifier may be called with it held. A change of the mapping may be over by then,
+	 * and the file's inode, which is found by the page, evicted: it is freed after a grace period. Nothing sleeps
+	 * there, since files that are written out were not pinned to be written (compat_may_write). */
+	for (i = 0; written && i < count; i++) {
+		rcu_read_lock();
 		set_page_dirty(list[i]);
+		rcu_read_unlock();
+	}
 	unpin_user_pages(list, count);
 }
 
