@@ -47,6 +47,7 @@ struct holder *holder_new(void)
 	kref_init(&holder->references);
 	spin_lock_init(&holder->lock);
 	area_init(&holder->areas, NULL, 0);
+	INIT_LIST_HEAD(&holder->order);
 	holder->mm = current->mm;
 	mmgrab(holder->mm);
 	holder->process = get_pid(task_tgid(current));
@@ -221,12 +222,11 @@ static const struct mmu_interval_notifier_ops watch_calls = {.invalidate = pages
 
 u64 pages_yield(struct pages *pages)
 {
-	u64 count = 0;
+	u64 count;
 
 	if (!mutex_trylock(&pages->pinning))
 		return 0;
-	if (!(pages->flags & THOLE_DRIVER_KEEP))
-		count = pages_drop(pages, NULL, 0);
+	count = pages_drop(pages, NULL, 0);
 	mutex_unlock(&pages->pinning);
 	return count;
 }
@@ -669,6 +669,7 @@ struct pages *pages_new(struct holder *holder, struct region_segment *segments, 
 	mutex_init(&pages->pinning);
 	rwlock_init(&pages->lock);
 	INIT_LIST_HEAD(&pages->order);
+	INIT_LIST_HEAD(&pages->own);
 	INIT_WORK(&pages->work, pages_work);
 	event_init(&pages->done, THOLE_DRIVER_EVENT_PINNED, 0);
 	if (region_init(&pages->region, segments, count, PAGE_SHIFT) && pages->region.pages <= THOLE_DRIVER_PAGES) {

@@ -47,6 +47,7 @@ struct holder {
 	unsigned long limit; /* pages that mm may have pinned; as it was at the last call */
 	spinlock_t lock;
 	struct area_table areas; /* in pages */
+	struct list_head order;  /* pressure.c's */
 };
 
 /* A segment's place among the notifiers of its process. */
@@ -68,7 +69,8 @@ struct pages {
 	struct region region;
 	struct page **list; /* made when they are foreseen, for as long as the region */
 	bool written;       /* something was copied into them */
-	struct list_head order; /* pressure.c's */
+	struct list_head order; /* pressure.c's, of all regions, */
+	struct list_head own;   /* and of those of its holder */
 	struct work_struct work;
 	u64 wanted; /* bytes that work pins */
 	struct event done; /* tells that it has */
@@ -116,7 +118,7 @@ void pages_write(struct pages *pages);
 /* Copy between the region, through its pins, and memory of the running process. */
 int pages_copy(struct pages *pages, const struct thole_driver_copy *copy);
 
-/* Unpin for somebody else, unless it is being pinned, or is to stay. Returns how many pages. */
+/* Unpin for somebody else, unless it is being pinned. Returns how many pages. */
 u64 pages_yield(struct pages *pages);
 
 int pages_start(void);

@@ -5,40 +5,47 @@
 
 #include "compat.h"
 
-static LIST_HEAD(order); /* least recently used first */
+static LIST_HEAD(order); /* of all, least recently used first; each holder has one of its own */
 static DEFINE_SPINLOCK(order_lock);
 static unsigned long pinned; /* pages of those in it */
 static struct shrinker *shrinker;
 
 void pressure_used(struct pages *pages, u64 more)
 {
+	if (pages->flags & THOLE_DRIVER_KEEP)
+		return;
 	spin_lock_bh(&order_lock);
 	pinned += more;
 	list_move_tail(&pages->order, &order);
+	list_move_tail(&pages->own, &pages->holder->order);
 	spin_unlock_bh(&order_lock);
 }
 
 void pressure_gone(struct pages *pages, u64 pins)
 {
+	if (pages->flags & THOLE_DRIVER_KEEP)
+		return;
 	spin_lock_bh(&order_lock);
 	pinned -= pins;
 	list_del_init(&pages->order);
+	list_del_init(&pages->own);
 	spin_unlock_bh(&order_lock);
 }
 
 /* The first one behind one that stayed in the order, or of all; with a reference. That of the one before is given
- * back. */
-static struct pages *pressure_next(const struct holder *holder, struct pages *before)
+ * back. Passes over those alone that are being freed: softirqs wait for the lock. */
+static struct pages *pressure_next(struct holder *holder, struct pages *before)
 {
+	struct list_head *head = holder ? &holder->order : &order, *node = head;
 	struct pages *pages, *found = NULL;
 
 	spin_lock_bh(&order_lock);
-	pages = before && !list_empty(&before->order) ? before : list_entry(&order, struct pages, order);
-	list_for_each_entry_continue(pages, &order, order) {
-		if ((!holder || pages->holder == holder) && kref_get_unless_zero(&pages->references)) {
+	if (before && !list_empty(&before->order))
+		node = holder ? &before->own : &before->order;
+	for (node = node->next; !found && node != head; node = node->next) {
+		pages = holder ? list_entry(node, struct pages, own) : list_entry(node, struct pages, order);
+		if (kref_get_unless_zero(&pages->references))
 			found = pages;
-			break;
-		}
 	}
 	spin_unlock_bh(&order_lock);
 	if (before)
@@ -46,7 +53,7 @@ static struct pages *pressure_next(const struct holder *holder, struct pages *be
 	return found;
 }
 
-u64 pressure_relieve(const struct holder *holder, u64 wanted)
+u64 pressure_relieve(struct holder *holder, u64 wanted)
 {
 	struct pages *pages = NULL;
 	u64 freed = 0;

@@ -2,9 +2,9 @@
 /*
  * pressure: which regions are unpinned first, when memory is short or a limit is reached.
  *
- * Owns the order in which regions with pins were used, of all processes, and the shrinker by which the kernel asks for
- * memory back. Least recently used goes first, so regions of transfers that move are the last; one that is being pinned
- * stays, and one that is to (THOLE_DRIVER_KEEP).
+ * Owns the order in which regions with pins were used, each holder's and that of all, and the shrinker by which the
+ * kernel asks for memory back. Least recently used goes first, so regions of transfers that move are the last; one that
+ * is being pinned stays. One that is to stay (THOLE_DRIVER_KEEP) is in no order.
  */
 #ifndef THOLE_KERNEL_PRESSURE_H
 #define THOLE_KERNEL_PRESSURE_H
@@ -18,7 +18,7 @@ void pressure_used(struct pages *pages, u64 more);
 void pressure_gone(struct pages *pages, u64 pins);
 
 /* Unpin until so many pages are, of one holder or, with NULL, of all. Returns how many were. */
-u64 pressure_relieve(const struct holder *holder, u64 wanted);
+u64 pressure_relieve(struct holder *holder, u64 wanted);
 
 int pressure_start(void);
 void pressure_stop(void);

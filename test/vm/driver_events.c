@@ -600,12 +600,19 @@ static void case_swap(void)
 static void case_shrink(void)
 {
 	struct bed bed = bed_new();
+	struct thole_driver_pin answer;
+	uint32_t keep;
 
 	same(&bed);
 	pins_shrink();
 	gone(&bed);
 	CHECK(bed.driver.shared->reclaimed == PAGES);
 	same(&bed);
+	keep = declare(&bed.driver, bed.memory, PAGE, THOLE_DRIVER_KEEP);
+	CHECK(keep && pin(&bed.driver, keep, PAGE, 0, &answer) == 0);
+	pins_shrink();
+	CHECK(pages_pinned() == 1);
+	CHECK(pin(&bed.driver, keep, 0, 0, &answer) == 0 && answer.state == THOLE_DRIVER_PINNED);
 }
 
 /* ---- Regions --------------------------------------------------------------------------------- */
@@ -799,31 +806,35 @@ static void case_limit(void)
 	CHECK(pages_pinned() == 40);
 }
 
-/* Room for three of them: which one gives way to the fourth. */
+/* Room for three of them: which one gives way to the fourth. None of another descriptor's does. */
 static void case_order(void)
 {
 	static const uint32_t states[] = {THOLE_DRIVER_PINNED, THOLE_DRIVER_INVALID, THOLE_DRIVER_PINNED,
 					  THOLE_DRIVER_PINNED};
 	unsigned char *memory = memory_new(LENGTH), other[PAGE];
-	struct driver driver;
+	struct driver driver, other_driver;
 	struct thole_driver_pin answer;
-	uint32_t ids[4];
+	uint32_t ids[4], other_id;
 
 	become_other();
 	driver = driver_open();
+	other_driver = driver_open();
+	other_id = declare(&other_driver, memory + 100 * PAGE, 4 * PAGE, 0);
+	CHECK(other_id && pin(&other_driver, other_id, 4 * PAGE, 0, &answer) == 0);
 	for (unsigned i = 0; i < 4; i++) {
 		ids[i] = declare(&driver, memory + i * 20 * PAGE, 20 * PAGE, THOLE_DRIVER_WRITE);
 		CHECK(ids[i] && pin(&driver, ids[i], 20 * PAGE, 0, &answer) == 0);
 		if (i == 2) { /* the first is used again, by which the second is who has waited for longest */
-			CHECK(pages_pinned() == 60);
+			CHECK(pages_pinned() == 64);
 			CHECK(copy(&driver, ids[0], 0, other, PAGE, 0) == 0);
 		}
 	}
-	CHECK(driver.shared->yielded == 20 && pages_pinned() == 60);
+	CHECK(driver.shared->yielded == 20 && pages_pinned() == 64);
 	for (unsigned i = 0; i < 4; i++) {
 		CHECK(pin(&driver, ids[i], 0, 0, &answer) == 0);
 		CHECK(answer.state == states[i]);
 	}
+	CHECK(pin(&other_driver, other_id, 0, 0, &answer) == 0 && answer.state == THOLE_DRIVER_PINNED);
 }
 
 static void case_arguments(void)
