@@ -1075,8 +1075,8 @@ FAULTS = [
     Fault(
         "a NACK of any session ends the peer",
         NAMING_NATIVE,
-        "(nack->refused != known && nack->refused != connection->session))",
-        "false)",
+        " || !native_nack_names(connection, nack))",
+        ")",
     ),
     Fault(
         "a NACK need not prove the key",
@@ -1183,8 +1183,33 @@ FAULTS = [
     Fault(
         "strangers are answered as often as they send",
         NAMING_NATIVE,
-        "engine->now_ns - engine->nack_ns < NACK_NS || ",
+        "\tif (engine->now_ns - engine->nack_ns < NACK_NS + (uint64_t)engine->connections.live * NACK_LOOK_NS)\n"
+        "\t\treturn;\n",
         "",
+    ),
+    Fault(
+        "a session that lives is said to have ended where a frame names another index",
+        NAMING_NATIVE,
+        "\tif (!native_lives(engine, packet->session))\n",
+        "",
+    ),
+    Fault(
+        "a CONNECT that proves nothing is refused with a proof",
+        NAMING_NATIVE,
+        "\tif (refused->type != PACKET_CONNECT || native_knows(engine, refused))\n",
+        "",
+    ),
+    Fault(
+        "a NACK of a session of ours that the peer has not ends a connection",
+        NAMING_NATIVE,
+        "\t\treturn peers;\n",
+        "\t\treturn ours || peers;\n",
+    ),
+    Fault(
+        "an endpoint that has answered may be another one",
+        NAMING_NATIVE,
+        "ours && !(connection->state == CONNECTION_OPEN && connection->handshake.answered)",
+        "ours",
     ),
     Fault(
         "a NACK may be longer than what it answers",

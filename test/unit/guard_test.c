@@ -923,6 +923,95 @@ static void nack__of_anybody(void **state)
 	endpoint_vanish(pair.b);
 }
 
+
+/* Whatever both have in mind for so long, they have time for. */
+static void pair_run(struct pair *pair, uint64_t *now_ns, uint64_t ns)
+{
+	for (uint64_t end_ns = *now_ns + ns; *now_ns < end_ns; *now_ns += 1000000) {
+		endpoint_advance(pair->b, *now_ns);
+		endpoint_advance(pair->a, *now_ns);
+	}
+}
+
+/* Connected, and somebody has seen a's first CONNECT. Returns the bytes of that. */
+static size_t pair_overheard(struct pair *pair, uint64_t *now_ns, uint8_t *connect)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	size_t length;
+
+	*now_ns = 1000000000;
+	wired_open(pair, wires, &codec_native, options, options);
+	assert_int_equal(thole_connect(pair->a, pair->a_to_b, 0, NULL, NULL), 0);
+	endpoint_advance(pair->a, *now_ns);
+	length = wires[1].lengths[0];
+	memcpy(connect, wires[1].frames[0], length);
+	assert_int_equal(connect[0], PACKET_CONNECT);
+	pair_talk(pair, now_ns, 1, 50000);
+	pair_run(pair, now_ns, 10000000);
+	return length;
+}
+
+/* Who lives says of none of its sessions, nor of those of its peers, that it is not there, whoever asks. */
+static void nack__of_a_session_that_lives(void **state)
+{
+	uint8_t connect[ENGINE_FRAME_MAX], frame[PACKET_HEAD_MAX] = {0};
+	struct packet asked, record = {.type = PACKET_RECORD, .to = 77, .message.record.kind = RECORD_EAGER};
+	struct connection *connection;
+	uint64_t now_ns;
+	struct pair pair;
+	size_t length;
+
+	(void)state;
+	pair_overheard(&pair, &now_ns, connect);
+	connection = connection_at(pair.a, pair.a_to_b);
+	/* a CONNECT of a's session to some endpoint else; as it was, its proof is another one's */
+	assert_int_equal(codec_native.decode(&asked, connect, 112), 0);
+	asked.connect.target ^= 1;
+	b_gets(&pair, frame, codec_native.encode(&asked, frame));
+	endpoint_advance(pair.b, now_ns);
+	assert_int_equal(codec_native.decode(&asked, wires[0].frames[wires[0].head % 256],
+					     wires[0].lengths[wires[0].head % 256]), 0);
+	assert_int_equal(asked.type, PACKET_NACK);
+	assert_int_equal(asked.nack.proof, 0);
+	pair_run(&pair, &now_ns, 10000000);
+	assert_int_equal(connection->state, CONNECTION_OPEN);
+	/* frames of b's session and of a's that name no connection of b */
+	for (int whose = 0; whose < 2; whose++) {
+		record.session = whose ? connection->session : connection->peer_session;
+		length = codec_native.encode(&record, frame);
+		b_gets(&pair, frame, length);
+		pair_run(&pair, &now_ns, 10000000);
+		assert_int_equal(connection->state, CONNECTION_OPEN);
+	}
+	/* one of a session that b does not have is answered */
+	record.session = 4711;
+	assert_int_equal(wires[0].head, wires[0].tail);
+	b_gets(&pair, frame, codec_native.encode(&record, frame));
+	endpoint_advance(pair.b, now_ns);
+	assert_int_equal(wires[0].tail - wires[0].head, 1);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
+/* An endpoint that has answered is the one that is meant, whatever is said by another link. */
+static void nack__bad_endpoint_of_one_that_answered(void **state)
+{
+	uint8_t connect[ENGINE_FRAME_MAX];
+	struct packet asked;
+	uint64_t now_ns;
+	struct pair pair;
+
+	(void)state;
+	pair_overheard(&pair, &now_ns, connect);
+	assert_int_equal(codec_native.decode(&asked, connect, 112), 0);
+	naming_native.refuse(&datagram_of(&pair.b->base)->engine, &wires[1].link, &wires[0].link.own, &asked,
+			     NACK_BAD_ENDPOINT);
+	pair_run(&pair, &now_ns, 10000000);
+	assert_int_equal(connection_at(pair.a, pair.a_to_b)->state, CONNECTION_OPEN);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -948,6 +1037,8 @@ int main(void)
 		cmocka_unit_test(modes__full_cannot_be_had),
 		cmocka_unit_test(modes__cannot_be_lowered),
 		cmocka_unit_test(nack__of_anybody),
+		cmocka_unit_test(nack__of_a_session_that_lives),
+		cmocka_unit_test(nack__bad_endpoint_of_one_that_answered),
 	};
 
 	return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

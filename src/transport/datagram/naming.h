@@ -14,7 +14,8 @@
 #include "transport/datagram/engine.h"
 
 enum {
-	NACK_NS = 1000000,     /* at most one NACK each so often, whoever asks for it */
+	NACK_NS = 1000000,     /* at most one NACK each so often, whoever asks for it, */
+	NACK_LOOK_NS = 1000,   /* and so much later for each connection that has to be looked at for it */
 	HELLO_NS = 1000000000, /* mxoe: between two broadcasts that we are here */
 };
 

@@ -247,11 +247,11 @@ static uint64_t native_nack_proof(const struct engine *engine, const struct pack
 
 static void native_nack(struct engine *engine, const struct link *link, const struct path *to, struct packet *packet)
 {
-	packet->nack.proof = native_nack_proof(engine, &packet->nack, &link->own);
 	engine_count(engine, COUNTER_NACKS_SENT);
 	burst_post(engine, (uint8_t)link->index, to, packet, 0);
 }
 
+/* Anybody can send a CONNECT with a session that he has seen: of one that proves nothing we say nothing that does. */
 static void native_refuse(struct engine *engine, const struct link *link, const struct path *to,
 			  const struct packet *refused, enum nack_reason reason)
 {
@@ -259,29 +259,49 @@ static void native_refuse(struct engine *engine, const struct link *link, const 
 
 	packet.nack.reason = (uint8_t)reason;
 	packet.nack.refused = refused->type == PACKET_CONNECT ? refused->connect.session : refused->session;
+	if (refused->type != PACKET_CONNECT || native_knows(engine, refused))
+		packet.nack.proof = native_nack_proof(engine, &packet.nack, &link->own);
 	native_nack(engine, link, to, &packet);
 }
 
 static void native_refuse_window(struct connection *connection, const struct packet *pull)
 {
-	uint8_t link = connection->routes.use[LINK_RECORDS];
+	uint8_t number = connection->routes.use[LINK_RECORDS];
+	struct link *link = connection->engine->links[number];
 	struct packet packet;
 
 	connection_packet(connection, &packet, PACKET_NACK);
 	packet.nack.reason = NACK_BAD_WINDOW;
 	packet.nack.refused = connection->peer_session;
 	packet.nack.transfer = pull->pull.transfer;
-	native_nack(connection->engine, connection->engine->links[link], &connection->route[link].records, &packet);
+	packet.nack.proof = native_nack_proof(connection->engine, &packet.nack, &link->own);
+	native_nack(connection->engine, link, &connection->route[number].records, &packet);
+}
+
+/* Whether a NACK refuses something that this connection has sent. The peer's session is in all frames to it but
+ * CONNECTs, ours in these and in what the peer sends: who has none of our session has not lost ours. */
+static bool native_nack_names(const struct connection *connection, const struct packet_nack *nack)
+{
+	bool ours = nack->refused == connection->session;
+	bool peers = connection->peer_session && nack->refused == connection->peer_session;
+
+	switch (nack->reason) {
+	case NACK_BAD_ENDPOINT: /* who has answered is the one that is meant */
+		return ours && !(connection->state == CONNECTION_OPEN && connection->handshake.answered);
+	case NACK_BAD_SESSION:
+		return peers;
+	case NACK_CLOSED:
+		return ours || peers;
+	default: /* of a PULL */
+		return ours;
+	}
 }
 
 /* Whether a NACK is about this connection, and believed: who is asked for a connection may not know the key, and
  * refuses all the same. */
 static bool native_nack_counts(const struct connection *connection, const struct packet_nack *nack, bool proven)
 {
-	uint64_t known = nack->reason == NACK_BAD_ENDPOINT || !connection->peer_session ? connection->session
-										       : connection->peer_session;
-
-	if (connection->state == CONNECTION_DEAD || (nack->refused != known && nack->refused != connection->session))
+	if (connection->state == CONNECTION_DEAD || !native_nack_names(connection, nack))
 		return false;
 	if (proven || (!connection->peer_session && nack->reason != NACK_BAD_WINDOW))
 		return true;
@@ -307,15 +327,29 @@ static void native_nack_arrived(struct engine *engine, struct link *link, const 
 	}
 }
 
+/* Whether a session is one of a connection here, under whatever index. */
+static bool native_lives(struct engine *engine, uint64_t session)
+{
+	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
+		const struct connection *connection = pool_at(&engine->connections, i);
+
+		if (pool_is_live(&engine->connections, connection) && connection->session == session &&
+		    connection->state != CONNECTION_DEAD)
+			return true;
+	}
+	return false;
+}
+
 /* A frame for a connection that is not there, or not any more: say so, now and then, and never with more bytes than
- * it had. */
+ * it had. What is said proves that a session has ended, so it is not said of one that lives, whatever else the frame
+ * names: anybody can send it. */
 static void native_stranger(struct engine *engine, const struct link *link, const struct path *from,
 			    const struct packet *packet, size_t length)
 {
 	const struct connection *connection = connection_by_index(engine, packet->to, packet->session);
 
 	engine_count(engine, COUNTER_DROPPED_SESSION);
-	if (engine->now_ns - engine->nack_ns < NACK_NS || (connection && connection->state != CONNECTION_DEAD))
+	if (engine->now_ns - engine->nack_ns < NACK_NS + (uint64_t)engine->connections.live * NACK_LOOK_NS)
 		return;
 	if (packet->type != PACKET_RECORD && packet->type != PACKET_PULL &&
 	    !(packet->type == PACKET_ACK && (packet->flags & PACKET_ANSWER)))
@@ -323,7 +357,8 @@ static void native_stranger(struct engine *engine, const struct link *link, cons
 	if (length < engine->codec->nack)
 		return;
 	engine->nack_ns = engine->now_ns;
-	native_refuse(engine, link, from, packet, connection ? NACK_CLOSED : NACK_BAD_SESSION);
+	if (!native_lives(engine, packet->session))
+		native_refuse(engine, link, from, packet, connection ? NACK_CLOSED : NACK_BAD_SESSION);
 }
 
 /* ---- Any frame ------------------------------------------------------------------------------------------ */
