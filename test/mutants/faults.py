@@ -1206,6 +1206,12 @@ FAULTS = [
         "\t\treturn ours || peers;\n",
     ),
     Fault(
+        "zeros behind a CONNECT show that longer frames pass",
+        NAMING_NATIVE,
+        "\tif (length > packet->connect.size)\n\t\tlength = packet->connect.size;\n",
+        "",
+    ),
+    Fault(
         "an endpoint that has answered may be another one",
         NAMING_NATIVE,
         "ours && !(connection->state == CONNECTION_OPEN && connection->handshake.answered)",

@@ -993,6 +993,35 @@ static void nack__of_a_session_that_lives(void **state)
 	endpoint_vanish(pair.b);
 }
 
+/* The proof of a CONNECT does not cover the zeros behind it: who has seen one may send it again with more. It shows no
+ * more than it says. */
+static void connect__with_more_zeros(void **state)
+{
+	uint8_t connect[ENGINE_FRAME_MAX] = {0};
+	struct connection *connection;
+	struct packet answer;
+	uint16_t frame_in;
+	uint64_t now_ns;
+	struct pair pair;
+	size_t length;
+
+	(void)state;
+	length = pair_overheard(&pair, &now_ns, connect);
+	connection = connection_at(pair.b, pair.b_to_a);
+	frame_in = connection->route[0].frame_in;
+	assert_int_equal(frame_in, length);
+	b_gets(&pair, connect, sizeof(connect));
+	endpoint_advance(pair.b, now_ns);
+	assert_int_equal(codec_native.decode(&answer, wires[0].frames[wires[0].head % 256],
+					     wires[0].lengths[wires[0].head % 256]), 0);
+	assert_int_equal(answer.type, PACKET_ACCEPT);
+	assert_int_equal(answer.connect.seen, length);
+	assert_int_equal(connection->route[0].frame_in, frame_in);
+	pair_talk(&pair, &now_ns, 2, 1000000);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
 /* An endpoint that has answered is the one that is meant, whatever is said by another link. */
 static void nack__bad_endpoint_of_one_that_answered(void **state)
 {
@@ -1039,6 +1068,7 @@ int main(void)
 		cmocka_unit_test(nack__of_anybody),
 		cmocka_unit_test(nack__of_a_session_that_lives),
 		cmocka_unit_test(nack__bad_endpoint_of_one_that_answered),
+		cmocka_unit_test(connect__with_more_zeros),
 	};
 
 	return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

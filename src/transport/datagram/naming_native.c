@@ -394,6 +394,9 @@ static bool native_known(const struct connection *connection, const struct link 
 static void native_connect_arrived(struct engine *engine, struct link *link, const struct path *from,
 				   const struct packet *packet, size_t length)
 {
+	/* the proof covers no zeros behind it, and who has seen it may send it again with more */
+	if (length > packet->connect.size)
+		length = packet->connect.size;
 	if (packet->connect.target == engine->owner->parts.endpoint)
 		handshake_connect_arrived(engine, link, from, packet, length);
 	else
