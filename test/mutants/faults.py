@@ -1206,6 +1206,13 @@ FAULTS = [
         "\t\treturn ours || peers;\n",
     ),
     Fault(
+        "an ACCEPT that comes again is a sign of life",
+        CONNECTION,
+        "\tif (!fresh) /* what has opened it may be a copy of what has opened it before */\n\t\treturn;\n"
+        "\tconnection->silence.heard_ns = connection->engine->now_ns;\n",
+        "\tconnection->silence.heard_ns = connection->engine->now_ns;\n\tif (!fresh)\n\t\treturn;\n",
+    ),
+    Fault(
         "zeros behind a CONNECT show that longer frames pass",
         NAMING_NATIVE,
         "\tif (length > packet->connect.size)\n\t\tlength = packet->connect.size;\n",

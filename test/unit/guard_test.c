@@ -1022,6 +1022,38 @@ static void connect__with_more_zeros(void **state)
 	endpoint_vanish(pair.b);
 }
 
+/* An ACCEPT that was heard before shows no life: who sends it again and again keeps no peer alive that is silent. */
+static void accept__again_is_no_sign_of_life(void **state)
+{
+	static const char *const options[] = {"job_key=7", NULL};
+	uint64_t now_ns = 1000000000, end_ns;
+	struct thole_request *send;
+	uint8_t accept[112] = {0};
+	struct pair pair;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, options, options);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, NULL), 0);
+	endpoint_advance(pair.a, now_ns);
+	endpoint_advance(pair.b, now_ns);
+	for (unsigned i = wires[0].head; i != wires[0].tail; i++)
+		if (wires[0].frames[i % 256][0] == PACKET_ACCEPT)
+			memcpy(accept, wires[0].frames[i % 256], sizeof(accept));
+	assert_int_equal(accept[0], PACKET_ACCEPT);
+	pair_talk(&pair, &now_ns, 1, 100);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, "x", 1, 2, 0, THOLE_SYNC, NULL, &send), 0);
+	for (end_ns = now_ns + 60000000000; now_ns < end_ns; now_ns += 100000000) {
+		endpoint_advance(pair.a, now_ns);
+		wires[0].head = wires[0].tail;
+		wires[1].head = wires[1].tail;
+		engine_frame(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, accept,
+			     sizeof(accept));
+	}
+	assert_int_equal(connection_at(pair.a, pair.a_to_b)->state, CONNECTION_DEAD);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
 /* An endpoint that has answered is the one that is meant, whatever is said by another link. */
 static void nack__bad_endpoint_of_one_that_answered(void **state)
 {
@@ -1069,6 +1101,7 @@ int main(void)
 		cmocka_unit_test(nack__of_a_session_that_lives),
 		cmocka_unit_test(nack__bad_endpoint_of_one_that_answered),
 		cmocka_unit_test(connect__with_more_zeros),
+		cmocka_unit_test(accept__again_is_no_sign_of_life),
 	};
 
 	return cmocka_run_group_tests_name("guard", tests, NULL, NULL);

@@ -103,9 +103,10 @@ void connection_open(struct connection *connection)
 		connection_begin(connection);
 	connection->state = CONNECTION_OPEN;
 	transmit_ready(connection);
+	if (!fresh) /* what has opened it may be a copy of what has opened it before */
+		return;
 	connection->silence.heard_ns = connection->engine->now_ns;
-	if (fresh)
-		connection->engine->naming->opened(connection);
+	connection->engine->naming->opened(connection);
 }
 
 static void connection_unguard(struct connection *connection)
