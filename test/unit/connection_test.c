@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include "base/siphash.h"
 #include "stranger.h"
 #include "transport/datagram/sequence.h"
 
@@ -203,6 +204,30 @@ static void accept__proves_the_key(void **state)
 		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), keys[i] != 0);
 		host_close(host);
 	}
+}
+
+/* Copies of an ACCEPT by a link of which nothing is known yet take no memory. */
+static void accept__by_an_unknown_route(void **state)
+{
+	struct host *host = host_open(JOB_KEY);
+	struct packet packet, asked;
+	uint8_t text[PACKET_HEAD_MAX];
+	size_t length;
+
+	(void)state;
+	host_wants(host, &asked);
+	stranger_accept(&packet, &asked);
+	packet.connect.integrity = GUARD_HEADS;
+	length = codec_native.encode(&packet, text);
+	packet.connect.proof = siphash((const uint64_t[2]){JOB_KEY, 0}, text, length);
+	for (int i = 0; i < TIMES; i++)
+		stranger_says(host, RAW, &packet, 0);
+	assert_int_equal(host_count(host, COUNTER_DROPPED_SESSION), TIMES);
+	assert_int_equal(host->engine->guards.live, 0);
+	stranger_says(host, UDP, &packet, 0);
+	assert_int_equal(host->engine->guards.live, 1);
+	assert_int_equal(host_connection(host)->state, CONNECTION_OPEN);
+	host_close(host);
 }
 
 /* A session is what shows that frames are of this connection; 0 is what those have that know none. */
@@ -825,6 +850,7 @@ int main(void)
 		cmocka_unit_test(wanted__by_frames_of_the_option_mtu),
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
+		cmocka_unit_test(accept__by_an_unknown_route),
 		cmocka_unit_test(connect__has_a_session),
 		cmocka_unit_test(accept__that_cannot_be),
 		cmocka_unit_test(accept__then_refused),

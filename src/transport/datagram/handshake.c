@@ -281,6 +281,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	const struct packet_connect *connect = &packet->connect;
 	struct connection *connection = engine->naming->called(engine, link, from, packet);
 	bool worked;
+	int error;
 
 	if (!connection || connection->state == CONNECTION_DEAD || connection->state == CONNECTION_NEW) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
@@ -288,11 +289,16 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	}
 	if (!handshake_accepted(connection, packet))
 		return;
-	if (engine->naming->admit(connection, link, from, packet) != 0) {
-		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
+	if (!connection->route[link->index].known) {
+		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
-	if (!connection->route[link->index].known || !engine->naming->learn(connection, link, packet)) {
+	error = engine->naming->admit(connection, link, from, packet);
+	if (error) {
+		connection_lost(connection, error);
+		return;
+	}
+	if (!engine->naming->learn(connection, link, packet)) {
 		engine_count(engine, COUNTER_DROPPED_SESSION);
 		return;
 	}
