@@ -558,6 +558,24 @@ FAULTS = [
         "\troute->frame_max = 0;\n\troute->left = true;\n",
         "\troute->left = true;\n",
     ),
+    Fault(
+        "an ACCEPT shows of any link that it works",
+        ROUTE,
+        "number % ENGINE_LINKS_MAX == link && ago",
+        "ago",
+    ),
+    Fault(
+        "an ACCEPT from before a link was left shows that it works again",
+        ROUTE,
+        "(route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS",
+        "route->asked",
+    ),
+    Fault(
+        "an ACCEPT that says nothing new speaks for a link",
+        ROUTE,
+        "seen <= route->frame_max)\n\t\treturn;\n\troute->frame_max",
+        "seen < route->frame_max)\n\t\treturn;\n\troute->frame_max",
+    ),
     Fault("a link that was left is never tried again", ROUTE, "\t\tif (route->left) {\n", "\t\tif (false) {\n"),
     Fault(
         "links are preferred in the order in which they were opened",

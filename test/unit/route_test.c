@@ -15,16 +15,22 @@ static struct connection *three_open(struct host **host_p, struct packet *packet
 {
 	struct host *host = *host_p = host_open_links(0, LINKS);
 	struct connection *connection;
-	struct packet asked, answer;
+	struct packet asked, packet;
 
 	*packet_p = stranger_opens(host);
 	packet_p->credit = 64;
 	connection = host_connection(host);
-	host_said(host, UDP, &asked);
-	assert_int_equal(asked.type, PACKET_CONNECT);
-	stranger_accept(&answer, &asked);
-	for (unsigned i = 0; i < LINKS; i++)
-		stranger_says(host, i, &answer, 0);
+	for (unsigned i = 0; i < LINKS; i++) {
+		if (i != UDP) {
+			stranger_connect(&packet);
+			stranger_says(host, i, &packet, 0);
+			host_run(host, SECOND_NS / 100);
+		}
+		host_said(host, i, &asked);
+		assert_int_equal(asked.type, PACKET_CONNECT);
+		stranger_accept(&packet, &asked);
+		stranger_says(host, i, &packet, 0);
+	}
 	host_run(host, 2 * (uint64_t)FALL_BACK_NS); /* until all is at rest */
 	endpoint_advance(host->endpoint, ++host->now_ns);
 	connection->out.trip.least_ns = TRIP_NS;
@@ -119,7 +125,7 @@ static void link__that_is_left_does_not_shrink(void **state)
 	host_close(host);
 }
 
-/* An ACCEPT that came by it speaks for a link, too. */
+/* An ACCEPT that came by it speaks for a link, too, if it says what was not known: else it may be a copy. */
 static void link__that_works_has_lost_nothing(void **state)
 {
 	struct host *host;
@@ -127,10 +133,46 @@ static void link__that_works_has_lost_nothing(void **state)
 	struct connection *connection = three_open(&host, &packet);
 
 	(void)state;
+	connection->route[RAW].frame_max = 1400;
 	link_loses(host, connection, &packet, LINK_LOSSES - 1);
-	route_work(connection, RAW, connection->route[RAW].frame_max);
+	route_work(connection, RAW, ENGINE_FRAME_MAX);
 	link_loses(host, connection, &packet, LINK_LOSSES - 1);
 	assert_int_equal(connection->routes.use[LINK_RECORDS], RAW);
+	route_work(connection, RAW, ENGINE_FRAME_MAX);
+	link_loses(host, connection, &packet, 1);
+	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
+	host_close(host);
+}
+
+/* An ACCEPT that was heard shows of no other link that it works, nor, once it was left, of its own. */
+static void link__is_shown_to_work_by_its_own_answer(void **state)
+{
+	struct packet packet, asked, answer;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+
+	uint8_t before = connection->route[RAW].asked;
+
+	(void)state;
+	route_leave(connection, RAW);
+	for (uint8_t link = 0; link < LINKS; link++) { /* of another one as many have gone as by this one */
+		uint8_t number = link == RAW ? before : connection->route[RAW].asked;
+
+		stranger_accept(&answer, &(struct packet){.connect = {.index = connection->index,
+								      .session = connection->session}});
+		answer.connect.attempt = (uint8_t)(number * ENGINE_LINKS_MAX + link);
+		stranger_says(host, RAW, &answer, 0);
+		assert_int_equal(connection->route[RAW].frame_max, 0);
+	}
+	assert_int_equal(host_count(host, COUNTER_DROPPED_SESSION), LINKS);
+	host_run(host, FALL_BACK_NS + PROBE_NS);
+	host_said(host, RAW, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	stranger_accept(&answer, &asked);
+	stranger_says(host, UDP, &answer, 0);
+	assert_int_equal(connection->route[RAW].frame_max, 0);
+	stranger_says(host, RAW, &answer, 0);
+	assert_int_equal(connection->route[RAW].frame_max, ENGINE_FRAME_MAX);
 	host_close(host);
 }
 
@@ -604,6 +646,7 @@ int main(void)
 		cmocka_unit_test(link__is_left_for_the_next),
 		cmocka_unit_test(link__that_is_left_does_not_shrink),
 		cmocka_unit_test(link__that_works_has_lost_nothing),
+		cmocka_unit_test(link__is_shown_to_work_by_its_own_answer),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),
 		cmocka_unit_test(last_link__is_not_left),

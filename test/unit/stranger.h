@@ -274,6 +274,7 @@ static inline void stranger_accept(struct packet *packet, const struct packet *a
 	packet->to = asked->connect.index;
 	packet->session = asked->connect.session;
 	packet->connect.seen = ENGINE_FRAME_MAX;
+	packet->connect.attempt = asked->connect.attempt;
 }
 
 /* A connection that the other side has asked for, and shown that it reads our answer. Returns how it names ours. */

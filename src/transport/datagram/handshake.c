@@ -29,7 +29,6 @@ static void handshake_packet(const struct connection *connection, struct packet 
 	packet->connect.session = connection->session;
 	packet->connect.index = connection->index;
 	packet->connect.next = handshake_next(connection);
-	packet->connect.attempt = connection->handshake.attempt;
 }
 
 enum { HANDSHAKE_SHORTEST = 6 }; /* the first try that is as short as they get */

@@ -19,7 +19,7 @@ struct handshake {
 	uint64_t connect_ns;        /* when CONNECT is sent again that has not been answered; 0: it is not */
 	uint64_t closing_ns;        /* until when frames before the peer's CLOSE are waited for; 0: there was none */
 	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
-	uint8_t attempt;            /* CONNECTs sent, saturating */
+	uint8_t attempt;            /* CONNECTs sent that began it, saturating */
 	bool answered : 1;          /* an ACCEPT has come */
 	bool connected : 1;         /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted : 1;            /* this side asked for it */

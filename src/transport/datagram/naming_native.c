@@ -97,6 +97,7 @@ static void native_connect(struct connection *connection, struct link *link, str
 	struct engine *engine = connection->engine;
 
 	native_describe(engine, packet, link);
+	packet->connect.attempt = route_ask(connection, link->index);
 	packet->connect.size = (uint16_t)size;
 	packet->connect.proof = native_proof(engine, packet);
 	burst_post(engine, (uint8_t)link->index, &connection->route[link->index].records, packet, size);
@@ -133,9 +134,11 @@ static struct connection *native_called(struct engine *engine, const struct link
 {
 	struct connection *connection = connection_by_index(engine, packet->to, packet->session);
 
-	(void)link;
 	(void)from;
-	return connection && packet->connect.endpoint == connection->peer->parts.endpoint ? connection : NULL;
+	return connection && packet->connect.endpoint == connection->peer->parts.endpoint &&
+			       route_asked(connection, link->index, packet->connect.attempt)
+		       ? connection
+		       : NULL;
 }
 
 /* Does a CONNECT come from where its sender says that it is? The proof covers what it says; a copy of it that somebody

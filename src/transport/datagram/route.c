@@ -123,14 +123,29 @@ void route_hear(struct connection *connection, unsigned link, const struct packe
 	route->heard = true;
 }
 
+/* An ACCEPT can be copied, also to another link. So its number says by which one it was asked for, and when. */
+uint8_t route_ask(struct connection *connection, unsigned link)
+{
+	struct route *route = &connection->route[link];
+
+	route->asked = (uint8_t)((route->asked + 1) % ROUTE_NUMBERS);
+	return (uint8_t)(route->asked * ENGINE_LINKS_MAX + link);
+}
+
+bool route_asked(const struct connection *connection, unsigned link, uint8_t number)
+{
+	unsigned ago = (unsigned)(connection->route[link].asked - number / ENGINE_LINKS_MAX) % ROUTE_NUMBERS;
+
+	return number % ENGINE_LINKS_MAX == link && ago < ROUTE_NUMBERS_OUT;
+}
+
 void route_work(struct connection *connection, unsigned link, uint32_t seen)
 {
 	struct route *route = &connection->route[link];
 
-	if (seen >= ENGINE_FRAME_MIN && seen > route->frame_max)
-		route->frame_max = (uint16_t)seen;
-	if (route->frame_max == 0)
+	if (seen < ENGINE_FRAME_MIN || seen <= route->frame_max)
 		return;
+	route->frame_max = (uint16_t)seen;
 	route->left = false;
 	route->lost_in_row = 0;
 	route_choose(connection);
@@ -159,6 +174,7 @@ void route_leave(struct connection *connection, unsigned link)
 	if (route->frame_max == 0 || connection->routes.working < 2)
 		return;
 	engine_count(connection->engine, COUNTER_LINK_FALLBACKS);
+	route->asked = (uint8_t)((route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS); /* no answer of before counts */
 	route->frame_max = 0;
 	route->left = true;
 	route->tries = 0;

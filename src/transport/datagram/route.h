@@ -14,6 +14,10 @@ enum route_limits {
 	/* before a link is tried again that lost what another carried, and between two rounds of tries */
 	FALL_BACK_NS = 2000000000,
 	LINK_LOSSES = 8,           /* times in a row that a link has to lose frames to be left */
+	/* numbers of CONNECTs by a link: as many as fit beside the link's in `connect.attempt` */
+	ROUTE_NUMBERS = 64,
+	/* the last ones, whose answers count: as many as are sent before the first one is answered late, or together */
+	ROUTE_NUMBERS_OUT = 16,
 };
 
 /* How one link reaches the peer. There is one for each link of each peer, so it is small. */
@@ -22,8 +26,9 @@ struct route {
 	struct connection *next; /* in the engine's bucket for this path */
 	uint64_t try_ns;         /* when a CONNECT goes by it next; 0: no more */
 	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
-	uint8_t lost_in_row;     /* and how often in a row: it arrived only when another link repeated it */
-	uint8_t tries;           /* CONNECTs since it was known, or left */
+	uint8_t lost_in_row : 4; /* and how often in a row: it arrived only when another link repeated it */
+	uint8_t tries : 4;       /* CONNECTs since it was known, or left */
+	uint8_t asked;           /* the number of the last CONNECT by it, of ROUTE_NUMBERS */
 	uint16_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
 	uint16_t frame_in;       /* bytes of the longest that was seen to arrive */
 	bool known : 1;          /* the paths are filled in */
@@ -33,6 +38,8 @@ struct route {
 };
 
 _Static_assert(ENGINE_FRAME_MAX <= UINT16_MAX, "routes know how long frames may be");
+_Static_assert((int)LINK_LOSSES < 16 && (int)PROBES_MAX < 16, "they are counted");
+_Static_assert(ROUTE_NUMBERS * (int)ENGINE_LINKS_MAX == 256, "both are in a byte");
 
 /* What they are used for, worked out anew when one begins or ceases to work. */
 struct routes {
@@ -50,6 +57,10 @@ void route_begin(struct connection *connection);
 void route_reach(struct connection *connection, unsigned link, const struct path *path);
 /* A CONNECT or ACCEPT has come by a link. */
 void route_hear(struct connection *connection, unsigned link, const struct packet_connect *connect);
+/* The next CONNECT by a link has this for its number, which the answer repeats. */
+uint8_t route_ask(struct connection *connection, unsigned link);
+/* Whether such a number is one of the last that went by this link, since it was left. */
+bool route_asked(const struct connection *connection, unsigned link, uint8_t number);
 /* An ACCEPT says that a frame of so many bytes has arrived by it: it works. */
 void route_work(struct connection *connection, unsigned link, uint32_t seen);
 /* Frames of more bytes do not pass any more. */
