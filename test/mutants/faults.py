@@ -559,6 +559,48 @@ FAULTS = [
         "\troute->left = true;\n",
     ),
     Fault(
+        "a fetch under way goes on in frames that do not pass any more",
+        ROUTE,
+        "\t\tif (link == connection->routes.use[LINK_BULK])\n\t\t\tpull_narrow(connection);\n",
+        "",
+    ),
+    Fault(
+        "a fetch that begins anew has frames as long as before",
+        PULL,
+        "\tfetch->blocks.frame = fetch_frame(fetch->connection);\n\tblock_fetch_begin",
+        "\tblock_fetch_begin",
+    ),
+    Fault(
+        "a path that gets narrower is not known by the port of DATA",
+        ENGINE,
+        " || memcmp(&route->bulk, to, sizeof(*to)) == 0",
+        "",
+    ),
+    Fault(
+        "the peer is not told that frames get shorter",
+        HANDSHAKE,
+        "\tif (connection->route[link].narrow)\n\t\tpacket.connect.seen = connection->route[link].frame_max;\n",
+        "",
+    ),
+    Fault(
+        "the peer is told once that frames get shorter",
+        ROUTE,
+        "\tif (!route->narrow &&\n\t    (!route->known",
+        "\tif ((!route->narrow || route->tries > 0) &&\n\t    (!route->known",
+    ),
+    Fault(
+        "the peer is told that frames get shorter when it knows",
+        ROUTE,
+        "\tif (route->narrow) /* it knows */\n\t\troute->try_ns = 0;\n\troute->narrow = false;\n",
+        "",
+    ),
+    Fault(
+        "a CONNECT of before says how long frames are",
+        ROUTE,
+        "(unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2",
+        "false",
+    ),
+    Fault(
         "an ACCEPT shows of any link that it works",
         ROUTE,
         "number % ENGINE_LINKS_MAX == link && ago",
@@ -786,8 +828,8 @@ FAULTS = [
     Fault(
         "a fetch that is taken back keeps its name",
         PULL,
-        "\tfetch->moved = false;\n\tfetch_name(fetch);\n\tblock_fetch_begin(",
-        "\tfetch->moved = false;\n\tblock_fetch_begin(",
+        "\tfetch_name(fetch);\n\tfetch->blocks.frame = fetch_frame(fetch->",
+        "\tfetch->blocks.frame = fetch_frame(fetch->",
     ),
     Fault(
         "a mover that does not get on keeps what it has",

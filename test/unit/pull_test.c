@@ -586,6 +586,55 @@ static void window__of_few_bytes(void **state)
 	}
 }
 
+/* A path gets narrower under a transfer: the rest of it, and what comes later, is asked for in frames that pass. */
+static void frames__get_shorter_under_way(void **state)
+{
+	enum { BYTES = 1 << 20, NARROW_BYTES = 700 };
+	uint64_t end_ns;
+
+	(void)state;
+	for (unsigned later = 0; later < 2; later++) {
+		struct thole_request *send[2], *receive[2];
+		void *out = pair_filled(5, BYTES), *in[2] = {calloc(1, BYTES), calloc(1, BYTES)};
+		struct packet packet;
+		struct pair pair;
+
+		open_both(&pair, &codec_native);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, in[i], BYTES, i, UINT64_MAX, 0, NULL,
+						    &receive[i]), 0);
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, out, BYTES, i, 0, 0, NULL, &send[i]), 0);
+		}
+		if (later)
+			run_until(&pair, 1, &codec_native, PACKET_DATA, &packet);
+		else
+			assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive[0]), 0);
+		wires[0].widest = NARROW_BYTES;
+		engine_shrink(&datagram_of(&pair.a->base)->engine, &wires[0].link, &wires[1].link.own, NARROW_BYTES);
+		end_ns = now_ns + 1000000000; /* long before anybody is given up */
+		if (later) { /* what was on its way answers nobody any more */
+			const struct connection *b = connection_of(&endpoint_peer(pair.b, pair.b_to_a)->base);
+
+			assert_non_null(pull_by_id(b->engine, packet.data.transfer));
+			for (; b->route[0].frame_in > NARROW_BYTES; now_ns += 1000) {
+				endpoint_advance(pair.a, now_ns);
+				endpoint_advance(pair.b, now_ns);
+			}
+			assert_null(pull_by_id(b->engine, packet.data.transfer));
+		}
+		for (unsigned i = !later; i < 2; i++) {
+			assert_int_equal(wired_finish(&pair, &now_ns, pair.b, receive[i]), 0);
+			pair_check(5, in[i], BYTES);
+		}
+		assert_true(now_ns < end_ns);
+		assert_true(wires[1].lengths[(wires[1].tail - 1) % 256] <= NARROW_BYTES);
+		free(in[0]);
+		free(in[1]);
+		free(out);
+		vanish_both(&pair);
+	}
+}
+
 /* ---- Frames that are counted together ---------------------------------------------------------------------------- */
 
 enum { TOGETHER_BLOCKS = 8 };
@@ -716,6 +765,7 @@ int main(void)
 		cmocka_unit_test(lost__are_asked_for_at_once),
 		cmocka_unit_test(window__follows_what_comes),
 		cmocka_unit_test(window__of_few_bytes),
+		cmocka_unit_test(frames__get_shorter_under_way),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);

@@ -176,6 +176,75 @@ static void link__is_shown_to_work_by_its_own_answer(void **state)
 	host_close(host);
 }
 
+/* That a path became narrower may be heard of by the port of DATA. The peer is told until it answers. */
+static void frames__get_shorter_for_data(void **state)
+{
+	struct packet packet, asked, answer;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+	uint16_t frame_max = connection->route[UDP].frame_max;
+
+	(void)state;
+	route_leave(connection, LANE);
+	connection->route[UDP].bulk.bytes[16] ^= 0x40;
+	engine_shrink(host->engine, &host->sinks[RAW].link, &connection->route[UDP].bulk, 1000);
+	assert_int_equal(connection->route[UDP].frame_max, frame_max);
+	engine_shrink(host->engine, &host->sinks[UDP].link, &connection->route[UDP].bulk, 1000);
+	assert_int_equal(connection->route[UDP].frame_max, 1000);
+	assert_int_equal(connection->routes.frame, 1000);
+	assert_int_equal(host_count(host, COUNTER_FRAME_SHRINKS), 1);
+	sinks_clear(host);
+	host_run(host, PROBE_NS);
+	assert_int_equal(host->sinks[UDP].frames, 2);
+	host_said(host, UDP, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	assert_int_equal(asked.connect.seen, 1000);
+	stranger_accept(&answer, &asked);
+	answer.connect.seen = 0;
+	stranger_says(host, UDP, &answer, 0);
+	sinks_clear(host);
+	host_run(host, SECOND_NS);
+	assert_int_equal(host->sinks[UDP].frames, 0);
+	route_shrink(connection, UDP, 900); /* and not for ever */
+	host_run(host, 10 * SECOND_NS);
+	assert_int_equal(host->sinks[UDP].frames, PROBES_MAX);
+	host_close(host);
+}
+
+/* Who says that frames are shorter now is asked for such, and no copy of what was said before changes that. */
+static void frames__of_the_peer_get_shorter(void **state)
+{
+	struct packet packet, connect;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+	struct route *route = &connection->route[LANE];
+
+	(void)state;
+	stranger_connect(&connect);
+	connect.connect.size = 4000;
+	connect.connect.attempt = 5 * ENGINE_LINKS_MAX;
+	stranger_says(host, LANE, &connect, 4000);
+	assert_int_equal(route->frame_in, 4000);
+	packet = connect;
+	packet.connect.size = 0;
+	packet.connect.seen = 1400;
+	packet.connect.attempt = 30 * ENGINE_LINKS_MAX;
+	stranger_says(host, LANE, &packet, 0);
+	assert_int_equal(route->frame_in, 1400);
+	stranger_says(host, LANE, &connect, 4000);
+	assert_int_equal(route->frame_in, 1400);
+	connect.connect.attempt = 31 * ENGINE_LINKS_MAX; /* a newer one */
+	stranger_says(host, LANE, &connect, 4000);
+	assert_int_equal(route->frame_in, 4000);
+	stranger_says(host, LANE, &packet, 0);
+	assert_int_equal(route->frame_in, 4000);
+	packet.connect.seen = ENGINE_FRAME_MIN - 1; /* shorter than they get */
+	packet.connect.attempt = 32 * ENGINE_LINKS_MAX;
+	stranger_says(host, LANE, &packet, 0);
+	assert_int_equal(route->frame_in, 4000);
+	host_close(host);
+}
+
 /* Where DATA goes is told once: a CONNECT of before, or of nobody knows who, does not lead it elsewhere. */
 static void port_of_data__is_told_once(void **state)
 {
@@ -647,6 +716,8 @@ int main(void)
 		cmocka_unit_test(link__that_is_left_does_not_shrink),
 		cmocka_unit_test(link__that_works_has_lost_nothing),
 		cmocka_unit_test(link__is_shown_to_work_by_its_own_answer),
+		cmocka_unit_test(frames__get_shorter_for_data),
+		cmocka_unit_test(frames__of_the_peer_get_shorter),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),
 		cmocka_unit_test(last_link__is_not_left),

@@ -18,6 +18,7 @@ struct wire {
 	uint8_t frames[256][ENGINE_FRAME_MAX];
 	size_t lengths[256];
 	unsigned head, tail;
+	size_t widest; /* longer frames are lost on their way from here; 0: none */
 	bool closed;
 };
 
@@ -31,6 +32,8 @@ static inline unsigned wire_send(struct link *link, const struct frame_out *fram
 
 		if (to->tail - to->head == 256)
 			return i;
+		if (to->to->widest > 0 && frames[i].head_length + frames[i].body_length > to->to->widest)
+			continue;
 		memcpy(bytes, frames[i].head, frames[i].head_length);
 		bytes += frames[i].head_length;
 		for (unsigned k = 0; k < frames[i].body_count; k++) {

@@ -3,6 +3,7 @@
  * engine: one endpoint's connections, frames in, what is due; see engine.h. Pure.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
@@ -398,10 +399,14 @@ void engine_refused(struct engine *engine, struct link *link, const struct path 
 
 void engine_shrink(struct engine *engine, struct link *link, const struct path *to, uint32_t frame_max)
 {
-	struct connection *connection = connection_by_path(engine, link, to);
-
 	if (frame_max < ENGINE_FRAME_MIN)
 		frame_max = ENGINE_FRAME_MIN;
-	for (; connection; connection = connection_next_by_path(connection, link, to))
-		route_shrink(connection, link->index, frame_max);
+	for (uint32_t i = 0; i < engine->connections.capacity; i++) { /* DATA has a path by which none is looked for */
+		struct connection *connection = pool_at(&engine->connections, i);
+		const struct route *route = &connection->route[link->index];
+
+		if (pool_is_live(&engine->connections, connection) && connection->state != CONNECTION_DEAD &&
+		    (memcmp(&route->records, to, sizeof(*to)) == 0 || memcmp(&route->bulk, to, sizeof(*to)) == 0))
+			route_shrink(connection, link->index, frame_max);
+	}
 }

@@ -139,8 +139,7 @@ static void handover_leave(struct connection *connection)
 	handover->mover = NULL;
 }
 
-/* All of a connection goes back to the engine, which goes on with it; or the connection ends. */
-static void handover_back(struct connection *connection)
+void handover_back(struct connection *connection)
 {
 	struct handover *handover = connection->handover;
 	struct list_node *node;

@@ -72,6 +72,8 @@ void handover_cancel(struct fetch *fetch);
 void handover_report(struct connection *connection, const struct packet *packet);
 /* The ways to the peer have changed. */
 void handover_reroute(struct connection *connection);
+/* All of a connection goes back to the engine, which goes on with it; or the connection ends. */
+void handover_back(struct connection *connection);
 void handover_end(struct connection *connection);
 /* Report what movers have done. */
 unsigned handover_poll(struct engine *engine);

@@ -54,6 +54,8 @@ static void handshake_send(struct connection *connection, unsigned link, uint32_
 	struct packet packet;
 
 	handshake_packet(connection, &packet, PACKET_CONNECT);
+	if (connection->route[link].narrow)
+		packet.connect.seen = connection->route[link].frame_max;
 	connection->engine->naming->connect(connection, connection->engine->links[link], &packet, size);
 }
 
@@ -226,7 +228,6 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 			       const struct packet *packet, size_t length)
 {
 	struct connection *connection;
-	struct route *route;
 
 	if (!engine->naming->knows(engine, packet) || packet->connect.session == 0) {
 		engine_count(engine, COUNTER_DROPPED_STRANGER);
@@ -236,10 +237,8 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 	connection = handshake_caller(engine, link, from, packet, length);
 	if (!connection)
 		return;
-	route = &connection->route[link->index];
 	route_hear(connection, link->index, &packet->connect);
-	if (length > route->frame_in)
-		route->frame_in = (uint16_t)length;
+	route_arrive(connection, link->index, &packet->connect, length);
 	handshake_accept(engine, link, from, connection, packet, length, CONNECT_OK);
 	engine_count(engine, COUNTER_ACCEPTS);
 	if (packet->session == connection->session)

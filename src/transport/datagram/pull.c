@@ -178,7 +178,25 @@ void pull_anew(struct fetch *fetch)
 {
 	fetch->moved = false;
 	fetch_name(fetch);
+	fetch->blocks.frame = fetch_frame(fetch->connection);
 	block_fetch_begin(&fetch->blocks, &fetch->connection->pull.peer);
+}
+
+void pull_narrow(struct connection *connection)
+{
+	struct block_peer *peer = &connection->pull.peer;
+	struct list_node *node, all;
+
+	handover_back(connection);
+	list_init(&all);
+	while ((node = list_first(&peer->asked)) || (node = list_first(&peer->fetches))) {
+		block_fetch_end(&container_of(node, struct fetch, blocks.node)->blocks);
+		list_push_back(&all, node);
+	}
+	while ((node = list_first(&all))) {
+		list_remove(node);
+		pull_anew(container_of(node, struct fetch, blocks.node));
+	}
 }
 
 void pull_lost(struct fetch *fetch)

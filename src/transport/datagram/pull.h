@@ -64,6 +64,8 @@ struct fetch *pull_by_id(struct engine *engine, uint64_t id);
 /* What a mover had is here; is to be fetched as if it had not been begun; has ended with its connection. */
 void pull_moved(struct fetch *fetch);
 void pull_anew(struct fetch *fetch);
+/* The peer sends shorter frames now: what is under way is asked for anew, by such. */
+void pull_narrow(struct connection *connection);
 void pull_lost(struct fetch *fetch);
 /* So many frames of a block, from this one on, are in their places. */
 void pull_received(struct block *block, uint32_t index, uint32_t count);

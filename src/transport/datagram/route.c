@@ -123,6 +123,25 @@ void route_hear(struct connection *connection, unsigned link, const struct packe
 	route->heard = true;
 }
 
+/* A CONNECT can be copied, too: one from before the newest says nothing about lengths. */
+void route_arrive(struct connection *connection, unsigned link, const struct packet_connect *connect, size_t length)
+{
+	struct route *route = &connection->route[link];
+	uint8_t number = connect->attempt / ENGINE_LINKS_MAX;
+
+	if ((unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2)
+		return;
+	route->newest = number;
+	if (connect->seen < ENGINE_FRAME_MIN) {
+		if (length > route->frame_in)
+			route->frame_in = (uint16_t)length;
+	} else if (connect->seen < route->frame_in) {
+		route->frame_in = connect->seen;
+		if (link == connection->routes.use[LINK_BULK])
+			pull_narrow(connection);
+	}
+}
+
 /* An ACCEPT can be copied, also to another link. So its number says by which one it was asked for, and when. */
 uint8_t route_ask(struct connection *connection, unsigned link)
 {
@@ -130,6 +149,12 @@ uint8_t route_ask(struct connection *connection, unsigned link)
 
 	route->asked = (uint8_t)((route->asked + 1) % ROUTE_NUMBERS);
 	return (uint8_t)(route->asked * ENGINE_LINKS_MAX + link);
+}
+
+/* No answer to what was sent before counts. */
+static void route_forget(struct route *route)
+{
+	route->asked = (uint8_t)((route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS);
 }
 
 bool route_asked(const struct connection *connection, unsigned link, uint8_t number)
@@ -143,6 +168,9 @@ void route_work(struct connection *connection, unsigned link, uint32_t seen)
 {
 	struct route *route = &connection->route[link];
 
+	if (route->narrow) /* it knows */
+		route->try_ns = 0;
+	route->narrow = false;
 	if (seen < ENGINE_FRAME_MIN || seen <= route->frame_max)
 		return;
 	route->frame_max = (uint16_t)seen;
@@ -162,6 +190,13 @@ void route_shrink(struct connection *connection, unsigned link, uint32_t frame_m
 	route->frame_max = (uint16_t)frame_max;
 	engine_count(connection->engine, COUNTER_FRAME_SHRINKS);
 	route_choose(connection);
+	if (connection->engine->codec->data) /* its frames have their lengths by themselves */
+		return;
+	route_forget(route);
+	route->narrow = true;
+	route->tries = 0;
+	route->try_ns = connection->engine->now_ns;
+	connection_wake(connection, route->try_ns);
 }
 
 /* ---- Links that lose ------------------------------------------------------------------------------------ */
@@ -174,7 +209,8 @@ void route_leave(struct connection *connection, unsigned link)
 	if (route->frame_max == 0 || connection->routes.working < 2)
 		return;
 	engine_count(connection->engine, COUNTER_LINK_FALLBACKS);
-	route->asked = (uint8_t)((route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS); /* no answer of before counts */
+	route_forget(route);
+	route->narrow = false;
 	route->frame_max = 0;
 	route->left = true;
 	route->tries = 0;
@@ -200,8 +236,9 @@ void route_try(struct connection *connection, unsigned link)
 	struct route *route = &connection->route[link];
 
 	route->try_ns = 0;
-	if (!route->known || route->frame_max > 0 || link == connection->routes.use[LINK_BULK] ||
-	    !(route->heard || connection->handshake.wanted))
+	if (!route->narrow &&
+	    (!route->known || route->frame_max > 0 || link == connection->routes.use[LINK_BULK] ||
+	     !(route->heard || connection->handshake.wanted)))
 		return;
 	if (route->tries >= PROBES_MAX) {
 		if (route->left) {
@@ -211,7 +248,7 @@ void route_try(struct connection *connection, unsigned link)
 		}
 		return;
 	}
-	handshake_probe(connection, link, route->heard, route->tries);
+	handshake_probe(connection, link, route->heard && !route->narrow, route->tries);
 	route->try_ns = connection->engine->now_ns + ((uint64_t)PROBE_NS << route->tries++);
 	connection_wake(connection, route->try_ns);
 }

@@ -28,13 +28,15 @@ struct route {
 	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
 	uint8_t lost_in_row : 4; /* and how often in a row: it arrived only when another link repeated it */
 	uint8_t tries : 4;       /* CONNECTs since it was known, or left */
-	uint8_t asked;           /* the number of the last CONNECT by it, of ROUTE_NUMBERS */
-	uint16_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
-	uint16_t frame_in;       /* bytes of the longest that was seen to arrive */
+	uint8_t asked;           /* the number of the last CONNECT by it, of ROUTE_NUMBERS, */
+	uint8_t newest;          /* and of the newest one of the peer's */
 	bool known : 1;          /* the paths are filled in */
 	bool heard : 1;          /* a CONNECT or an ACCEPT has come by it */
 	bool left : 1;           /* it worked, and then lost what another carried */
 	bool later : 1;          /* a whole round of tries was in vain: the next one waits until something goes on */
+	bool narrow : 1;         /* frames had to get shorter, and the peer may not know yet: CONNECTs say so */
+	uint16_t frame_max;      /* bytes, as the peer has seen them arrive; 0: not known to work */
+	uint16_t frame_in;       /* bytes of the longest that was seen to arrive, or that the peer sends now */
 };
 
 _Static_assert(ENGINE_FRAME_MAX <= UINT16_MAX, "routes know how long frames may be");
@@ -55,6 +57,9 @@ struct routes {
 void route_begin(struct connection *connection);
 /* A link reaches it so. */
 void route_reach(struct connection *connection, unsigned link, const struct path *path);
+/* A CONNECT has come by a link as a frame of so many bytes: such may be asked for or, if it says so, only shorter
+ * ones. */
+void route_arrive(struct connection *connection, unsigned link, const struct packet_connect *connect, size_t length);
 /* A CONNECT or ACCEPT has come by a link. */
 void route_hear(struct connection *connection, unsigned link, const struct packet_connect *connect);
 /* The next CONNECT by a link has this for its number, which the answer repeats. */
@@ -63,7 +68,7 @@ uint8_t route_ask(struct connection *connection, unsigned link);
 bool route_asked(const struct connection *connection, unsigned link, uint8_t number);
 /* An ACCEPT says that a frame of so many bytes has arrived by it: it works. */
 void route_work(struct connection *connection, unsigned link, uint32_t seen);
-/* Frames of more bytes do not pass any more. */
+/* Frames of more bytes do not pass any more. The peer is told, which asks for DATA of no more then. */
 void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max);
 /* A link loses what others carry: do without it where another one works, and try it again later. */
 void route_leave(struct connection *connection, unsigned link);
