@@ -601,6 +601,12 @@ FAULTS = [
         "false",
     ),
     Fault(
+        "a peer may have as many frames under way as it says",
+        TRANSMIT,
+        "smaller(packet->credit ? packet->credit : codec->credit_unsaid, codec->ahead_max)",
+        "packet->credit ? packet->credit : codec->credit_unsaid",
+    ),
+    Fault(
         "an ACCEPT shows of any link that it works",
         ROUTE,
         "number % ENGINE_LINKS_MAX == link && ago",
@@ -815,8 +821,8 @@ FAULTS = [
     Fault(
         "no credit is none for ever",
         TRANSMIT,
-        "connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;",
-        "connection->out.credit = packet->credit;",
+        "smaller(packet->credit ? packet->credit : codec->credit_unsaid, ",
+        "smaller(packet->credit, ",
     ),
     Fault(
         "what has arrived is still under way",

@@ -206,6 +206,24 @@ static void accept__proves_the_key(void **state)
 	}
 }
 
+/* A peer says how many frames it holds; more than any does would take those of all others. */
+static void credit__has_a_bound(void **state)
+{
+	enum { MANY = 2000 };
+	struct host *host = host_open(0);
+	struct packet packet = stranger_opens(host);
+
+	(void)state;
+	packet.credit = UINT16_MAX;
+	stranger_says(host, UDP, &packet, 0);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(thole_send(host->endpoint, 0, "", 1, 0, 0, 0, NULL, NULL), 0);
+		endpoint_advance(host->endpoint, ++host->now_ns);
+	}
+	assert_in_range(host->engine->small_frames.live, 1, codec_native.ahead_max);
+	host_close(host);
+}
+
 /* Copies of an ACCEPT by a link of which nothing is known yet take no memory. */
 static void accept__by_an_unknown_route(void **state)
 {
@@ -850,6 +868,7 @@ int main(void)
 		cmocka_unit_test(wanted__by_frames_of_the_option_mtu),
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
+		cmocka_unit_test(credit__has_a_bound),
 		cmocka_unit_test(accept__by_an_unknown_route),
 		cmocka_unit_test(connect__has_a_session),
 		cmocka_unit_test(accept__that_cannot_be),

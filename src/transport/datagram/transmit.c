@@ -679,7 +679,7 @@ void transmit_acked(struct connection *connection, const struct packet *packet)
 
 	if (sequence_after(ack, connection->out.next) > 0)
 		return; /* of what was not sent yet: made up, or of another time */
-	connection->out.credit = packet->credit ? packet->credit : codec->credit_unsaid;
+	connection->out.credit = smaller(packet->credit ? packet->credit : codec->credit_unsaid, codec->ahead_max);
 	if (first && sequence_after(ack, container_of(first, struct transmit_frame, node)->sequence) > 0)
 		transmit_release(connection, ack);
 	if (packet->type == PACKET_ACK && packet->acked.held && !list_empty(&connection->out.unacked))
