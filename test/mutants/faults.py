@@ -607,6 +607,24 @@ FAULTS = [
         "packet->credit ? packet->credit : codec->credit_unsaid",
     ),
     Fault(
+        "the link by which there was a short answer is not tried with longer frames",
+        ROUTE,
+        "(link == connection->routes.use[LINK_BULK] && !connection->handshake.answered)",
+        "link == connection->routes.use[LINK_BULK]",
+    ),
+    Fault(
+        "a probe of a length goes as fragments",
+        UDP_SEND,
+        "!udp->too_long || frames[taken].probe ||",
+        "!udp->too_long ||",
+    ),
+    Fault(
+        "without a descriptor no frame is known to pass",
+        "src/transport/datagram/link_udp.c",
+        "(error && error != THOLE_ERR_SYSTEM)",
+        "error",
+    ),
+    Fault(
         "an ACCEPT shows of any link that it works",
         ROUTE,
         "number % ENGINE_LINKS_MAX == link && ago",

@@ -152,6 +152,30 @@ static void wanted__is_asked_less_and_less(void **state)
 	host_close(host);
 }
 
+/* A first CONNECT that could not be padded shows nothing of longer frames: they are tried once there is an answer. */
+static void wanted__by_a_short_frame_at_first(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet, asked;
+
+	(void)state;
+	host->sinks[UDP].blind = true;
+	host_wants(host, &asked);
+	assert_true(host->sinks[UDP].longest < ENGINE_FRAME_MIN);
+	host->sinks[UDP].blind = false;
+	stranger_accept(&packet, &asked);
+	packet.connect.seen = 0;
+	stranger_says(host, UDP, &packet, 0);
+	host_run(host, SECOND_NS / 100);
+	assert_int_equal(host_connection(host)->state, CONNECTION_OPEN);
+	assert_int_equal(host->sinks[UDP].longest, ENGINE_FRAME_MAX);
+	host_said(host, UDP, &asked);
+	stranger_accept(&packet, &asked);
+	stranger_says(host, UDP, &packet, 0);
+	assert_int_equal(host_connection(host)->route[UDP].frame_max, ENGINE_FRAME_MAX);
+	host_close(host);
+}
+
 static void wanted__by_frames_of_the_option_mtu(void **state)
 {
 	struct host *host = host_open(0);
@@ -865,6 +889,7 @@ int main(void)
 		cmocka_unit_test(stranger__shows_that_it_is_there),
 		cmocka_unit_test(wanted__is_asked_by_the_other_link),
 		cmocka_unit_test(wanted__is_asked_less_and_less),
+		cmocka_unit_test(wanted__by_a_short_frame_at_first),
 		cmocka_unit_test(wanted__by_frames_of_the_option_mtu),
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),

@@ -9,6 +9,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/endian.h"
@@ -544,6 +545,39 @@ static void trouble__too_long_for_fragments(void **state)
 	assert_int_equal(counters[COUNTER_LINK_LOST], 1);
 	collect();
 	check_seen(1, 1);
+}
+
+/* What is to show that frames of its length pass does not go as fragments, which pass anywhere. */
+static void trouble__too_long_for_a_probe(void **state)
+{
+	static const int list[] = {EMSGSIZE, 0, 0};
+
+	(void)state;
+	frame_set(0, 1400, 1);
+	frames[0].probe = true;
+	frame_set(1, 600, 1);
+	expect_errors(list, 3);
+	assert_int_equal(post(2), 2);
+	assert_int_equal(call_count, 2);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 1);
+	collect();
+	check_seen(1, 1);
+	frames[0].probe = false;
+}
+
+/* Where no socket can be had to ask for the route, frames are as long as the interface takes. */
+static void frames__without_a_descriptor(void **state)
+{
+	uint32_t max = link_under_test->calls->frame_max(link_under_test, &own), without;
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	without = link_under_test->calls->frame_max(link_under_test, &own);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(without, max);
 }
 
 static void refused__told_from_receive_only(void **state)
@@ -1117,6 +1151,8 @@ int main(void)
 		TEST(trouble__segments_refused),
 		TEST(trouble__too_long),
 		TEST(trouble__too_long_for_fragments),
+		TEST(trouble__too_long_for_a_probe),
+		TEST(frames__without_a_descriptor),
 		TEST(refused__told_from_receive_only),
 		TEST(lane__for_a_favourite),
 		TEST(lane__not_past_the_driver),

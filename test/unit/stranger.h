@@ -23,6 +23,7 @@ struct sink {
 	size_t last_length;
 	size_t longest;
 	uint64_t bytes, frames;
+	bool blind; /* it cannot say how long frames may be */
 	/* what lies in its memory; each call to receive hands over one */
 	struct {
 		uint8_t bytes[FRAME_SHORT];
@@ -90,9 +91,8 @@ static inline bool sink_ready(struct link *link)
 
 static inline uint32_t sink_frame_max(struct link *link, const struct path *to)
 {
-	(void)link;
 	(void)to;
-	return ENGINE_FRAME_MAX;
+	return ((const struct sink *)link)->blind ? 0 : ENGINE_FRAME_MAX;
 }
 
 static inline void sink_close(struct link *link)

@@ -48,10 +48,13 @@ static bool udp_ready(struct link *link)
 static uint32_t udp_frame_max(struct link *link, const struct path *to)
 {
 	struct link_udp *udp = udp_of(link);
-	uint32_t mtu;
+	uint32_t mtu = udp->mtu; /* unless there is a descriptor to ask with: what arrives of it is seen */
+	int error;
 
-	if (interface_is_ipv4(to->bytes) != (udp->family == AF_INET) ||
-	    interface_route(to->bytes, link->own.bytes, link->interface, NULL, &mtu) != 0 || mtu <= udp->headers)
+	if (interface_is_ipv4(to->bytes) != (udp->family == AF_INET))
+		return 0;
+	error = interface_route(to->bytes, link->own.bytes, link->interface, NULL, &mtu);
+	if ((error && error != THOLE_ERR_SYSTEM) || mtu <= udp->headers)
 		return 0;
 	mtu -= udp->headers;
 	return mtu < ENGINE_FRAME_MAX ? mtu : ENGINE_FRAME_MAX;
@@ -241,6 +244,7 @@ int link_udp_open(struct engine *engine, const struct interface *interface, uint
 	forked_add(&udp->forked, udp->fd, UDP_SOCKETS);
 	udp->family = interface->has_ipv4 ? AF_INET : AF_INET6;
 	udp->headers = udp->family == AF_INET ? IPV4_HEADERS : IPV6_HEADERS;
+	udp->mtu = interface->mtu;
 	memcpy(udp->link.own.bytes, interface->has_ipv4 ? interface->ipv4 : interface->ipv6, INTERFACE_ADDRESS);
 	if (interface->inside) /* an adapter's packets are made of its own memory */
 		udp->hold = engine->owner->options.net_hold;

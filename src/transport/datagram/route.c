@@ -237,8 +237,8 @@ void route_try(struct connection *connection, unsigned link)
 
 	route->try_ns = 0;
 	if (!route->narrow &&
-	    (!route->known || route->frame_max > 0 || link == connection->routes.use[LINK_BULK] ||
-	     !(route->heard || connection->handshake.wanted)))
+	    (!route->known || route->frame_max > 0 || !(route->heard || connection->handshake.wanted) ||
+	     (link == connection->routes.use[LINK_BULK] && !connection->handshake.answered)))
 		return;
 	if (route->tries >= PROBES_MAX) {
 		if (route->left) {

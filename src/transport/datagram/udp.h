@@ -98,6 +98,7 @@ struct link_udp {
 	struct link link;
 	int family;
 	uint32_t headers;                /* bytes of IP and UDP in front of a frame */
+	uint32_t mtu;                    /* of the interface, as it was opened */
 	bool segmenting;                 /* the kernel takes UDP_SEGMENT */
 	bool bulk_waits;                 /* ready() has seen something */
 	bool too_long;                   /* a frame did not fit the path any more: */

@@ -324,7 +324,7 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 			separate = taken + udp->out.frames[0];
 			continue;
 		case TROUBLE_LOST:
-			if (!udp->too_long || !send_fragmented(udp, udp->fd[socket]))
+			if (!udp->too_long || frames[taken].probe || !send_fragmented(udp, udp->fd[socket]))
 				udp_count(udp, COUNTER_LINK_LOST, udp->out.frames[0]);
 			taken += udp->out.frames[0];
 			tried = false;
