@@ -39,6 +39,8 @@ struct link_ether {
 	uint8_t *in, *out;             /* places, in it */
 	uint32_t read;                 /* frames that have come, ever */
 	uint32_t overflows, lost, too_long; /* of what the driver counts, how much has been told */
+	struct path narrow;            /* where a frame was to go that was too long, */
+	bool shrunk;                   /* which the engine is told from receive alone */
 	bool bound;
 };
 
@@ -107,8 +109,10 @@ static void shrunk(struct link_ether *ether, const struct frame_out *frames, uns
 	uint32_t max = link_ether_frame_max(&ether->link, NULL);
 
 	for (unsigned i = 0; i < count; i++)
-		if (frames[i].head_length + frames[i].body_length > max)
-			engine_shrink(ether->link.engine, &ether->link, frames[i].to, max);
+		if (frames[i].head_length + frames[i].body_length > max) {
+			ether->narrow = *frames[i].to;
+			ether->shrunk = true;
+		}
 }
 
 static unsigned link_ether_send(struct link *link, const struct frame_out *frames, unsigned count)
@@ -166,6 +170,10 @@ static unsigned link_ether_receive(struct link *link, unsigned budget)
 	}
 	if (frames == 0 && load_relaxed(&ether->shared->overflows) != ether->overflows)
 		link_ether_check(ether);
+	if (ether->shrunk) {
+		ether->shrunk = false;
+		engine_shrink(link->engine, link, &ether->narrow, link_ether_frame_max(link, NULL));
+	}
 	return frames;
 }
 
@@ -174,7 +182,7 @@ static bool link_ether_ready(struct link *link)
 	struct link_ether *ether = ether_of(link);
 
 	link_ether_check(ether);
-	return alarm_set(&ether->alarm, &ether->driver->fd, 1) != ALARM_SET;
+	return ether->shrunk || alarm_set(&ether->alarm, &ether->driver->fd, 1) != ALARM_SET;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------------- */
