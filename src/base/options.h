@@ -117,7 +117,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(ethertype, OPTION_COUNT_OF, "34997", 1536, 65535, false, "",			\
 	    "EtherType of raw frames of the native codec; 34997 is 0x88b5")			\
 	row(mtu, OPTION_BYTES, "0", 0, 9216, false, "",						\
-	    "longest frame, headers not counted, 0: as the path to a peer allows")		\
+	    "longest frame, headers not counted, from 548 on; 0: as the path to a peer allows")	\
 	row(checksum, OPTION_BOOL, "off", 0, 1, false, "",					\
 	    "frames of the native codec carry a CRC32C of their own")				\
 	row(peer_timeout, OPTION_NS, "10s", OPTION_SECONDS(1) / 10, OPTION_SECONDS(3600), true, "",	\

@@ -625,6 +625,12 @@ FAULTS = [
         "error",
     ),
     Fault(
+        "an option mtu that no frame has is taken",
+        "src/transport/datagram/datagram.c",
+        "|| options->mtu >= ENGINE_FRAME_MIN)",
+        "|| options->mtu >= 1)",
+    ),
+    Fault(
         "an ACCEPT shows of any link that it works",
         ROUTE,
         "number % ENGINE_LINKS_MAX == link && ago",

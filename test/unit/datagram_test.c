@@ -239,6 +239,22 @@ static void open__integrity_that_cannot_be_had(void **state)
 	assert_int_equal(open_with(off), 0);
 }
 
+static void open__mtu_that_no_frame_has(void **state)
+{
+	static const char *const one[] = {HOST_A, "network=on", "mtu=1", NULL};
+	static const char *const under[] = {HOST_A, "network=on", "mtu=547", NULL};
+	static const char *const least[] = {HOST_A, "network=on", "mtu=548", NULL};
+	static const char *const any[] = {HOST_A, "network=on", "mtu=0", NULL};
+
+	(void)state;
+	assert_int_equal(open_with(one), THOLE_ERR_ARGUMENT);
+	detail_check("option mtu");
+	assert_int_equal(open_with(under), THOLE_ERR_ARGUMENT);
+	detail_check("548");
+	assert_int_equal(open_with(least), 0);
+	assert_int_equal(open_with(any), 0);
+}
+
 static void address__says_where(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
@@ -921,6 +937,7 @@ int main(void)
 		cmocka_unit_test(open__without_a_network),
 		cmocka_unit_test(open__mxoe_needs_raw_frames),
 		cmocka_unit_test(open__integrity_that_cannot_be_had),
+		cmocka_unit_test(open__mtu_that_no_frame_has),
 		cmocka_unit_test(address__says_where),
 		cmocka_unit_test(exchange__all_lengths),
 		cmocka_unit_test(exchange__sender_never_looks),

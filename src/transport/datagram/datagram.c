@@ -97,6 +97,17 @@ static void datagram_close(struct transport_owner *owner)
 	transport_set_polled(owner, TRANSPORT_DATAGRAM, false);
 }
 
+/* Whether frames may be as short as they are to be. mxoe has lengths of its own (mxoe_fits). */
+static int datagram_mtu(const struct options *options)
+{
+	if (options->codec != OPTION_CODEC_NATIVE || options->mtu == 0 || options->mtu >= ENGINE_FRAME_MIN)
+		return 0;
+	return error_set(THOLE_ERR_ARGUMENT,
+			 "frames have up to %u bytes on any path, and the option mtu says %u: set it to that or more, "
+			 "or to 0",
+			 (unsigned)ENGINE_FRAME_MIN, (unsigned)options->mtu);
+}
+
 /* Whether the integrity that is asked for can be had. */
 static int datagram_integrity(const struct options *options)
 {
@@ -155,6 +166,8 @@ static int datagram_open(struct transport_owner *owner)
 
 	if (!error)
 		error = datagram_integrity(&owner->options);
+	if (!error)
+		error = datagram_mtu(&owner->options);
 	if (error)
 		return error;
 	datagram = datagram_new(owner, codecs[owner->options.codec]);
