@@ -52,6 +52,7 @@ int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *complet
 	int handled;
 
 	endpoint_lock(endpoint);
+	endpoint->awaited = false; /* its loop is here, or another thread, which leaves it word (endpoint_left) */
 	handled = endpoint_progress(endpoint);
 	while (n < count && !list_empty(&endpoint->queue))
 		request_collect(container_of(list_first(&endpoint->queue), struct thole_request, node),

@@ -72,8 +72,8 @@ int thole_arm(struct thole_endpoint *endpoint)
 	loops = endpoint_rouses_loops(endpoint);
 	if (!loops)
 		endpoint_roused(endpoint);
-	if (whole->beside)
-		longest = 0; /* what that came to is not known to the caller */
+	if (whole->beside || !list_empty(&endpoint->queue))
+		longest = 0; /* what that came to is not known to the caller, or not fetched */
 	whole->beside = false;
 	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
 	 * it. */
@@ -91,6 +91,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 	whole->armed_calls = whole->calls;
 	whole->armed_by = pthread_self();
 	whole->armed = endpoint->safe && longest > 0;
+	endpoint->awaited = longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }

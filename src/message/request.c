@@ -101,6 +101,17 @@ static void request_end_part(struct thole_request *part)
 	}
 }
 
+/* For thole_poll. A loop that sleeps is woken: no descriptor shows what another thread's call completes at once. */
+static void request_queue(struct thole_request *request)
+{
+	struct thole_endpoint *endpoint = request->endpoint;
+
+	request->state = REQUEST_QUEUED;
+	list_push_back(&endpoint->queue, &request->node);
+	if (endpoint->awaited)
+		transport_rouse(&endpoint->base, 0);
+}
+
 void request_complete(struct thole_request *request, int status)
 {
 	struct thole_endpoint *endpoint = request->endpoint;
@@ -120,8 +131,7 @@ void request_complete(struct thole_request *request, int status)
 		return;
 	}
 	if (!endpoint->complete) {
-		request->state = REQUEST_QUEUED;
-		list_push_back(&endpoint->queue, &request->node);
+		request_queue(request);
 		return;
 	}
 	request_describe(request, &completion);
@@ -167,6 +177,5 @@ void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_compl
 	request->message_length = completion->message_length;
 	request->peer = endpoint_peer(endpoint, completion->peer);
 	request->status = completion->status;
-	request->state = REQUEST_QUEUED;
-	list_push_back(&endpoint->queue, &request->node);
+	request_queue(request);
 }

@@ -307,8 +307,8 @@ FAULTS = [
     Fault(
         "an event loop sleeps on what the progress thread has handled",
         SLEEP,
-        "if (whole->beside)",
-        "if (0)",
+        "if (whole->beside || ",
+        "if (",
     ),
     Fault(
         "sci: a control block does not end with the remote page",
@@ -7221,6 +7221,24 @@ FAULTS = [
         "\t\treturn;\n"
         "\t}\n",
         "",
+    ),
+    Fault(
+        "what another thread's call completes at once wakes no event loop",
+        "src/message/request.c",
+        "\tif (endpoint->awaited)\n\t\ttransport_rouse(&endpoint->base, 0);\n",
+        "",
+    ),
+    Fault(
+        "an event loop sleeps over what is complete",
+        "src/endpoint/sleep.c",
+        "if (whole->beside || !list_empty(&endpoint->queue))",
+        "if (whole->beside)",
+    ),
+    Fault(
+        "an event loop rouses itself by what it finds",
+        "src/endpoint/poll.c",
+        "\tendpoint->awaited = false; /* its loop",
+        "\t; /* its loop",
     ),
 ]
 

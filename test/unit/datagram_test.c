@@ -720,7 +720,7 @@ static void sleep__a_send_wakes(void **state)
 	for (int i = 0; i < 2; i++) {
 		arm(pair.a);
 		assert_false(pair_readable(pair.a));
-		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_QUIET, NULL, NULL), 0);
 		assert_true(pair_readable(pair.a));
 		pair_idle(&pair);
 	}
@@ -735,7 +735,7 @@ static void sleep__a_timer_wakes(void **state)
 
 	(void)state;
 	two_rest(&pair);
-	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_QUIET, NULL, NULL), 0);
 	while (pair_counter(pair.a, "frames_retransmitted") < 3) {
 		struct pollfd ready = {.fd = thole_fd(pair.a), .events = POLLIN};
 

@@ -1146,6 +1146,85 @@ static void arm__of_several_threads(void **state)
 	pair_close(&pair);
 }
 
+static void *receives(void *arg)
+{
+	assert_int_equal(thole_recv(arg, THOLE_ANY, NULL, 0, 7, UINT64_MAX, 0, NULL, NULL), 0);
+	return NULL;
+}
+
+static void *sends(void *arg)
+{
+	assert_int_equal(thole_send(arg, 0, NULL, 0, 0, 0, 0, NULL, NULL), 0);
+	return NULL;
+}
+
+static void *withdraws(void *arg)
+{
+	assert_int_equal(thole_cancel_context(arg, arg), 1);
+	return NULL;
+}
+
+/* A call of another thread's that completes at once looks at nothing, and leaves the loop a completion: it wakes. What
+ * the loop finds itself sets no timer. */
+static void arm__and_others_complete(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	void *(*const ways[])(void *arg) = {receives, sends, withdraws};
+	struct thole_completion done;
+	struct pair pair;
+
+	(void)state;
+	loop_open(&pair, options);
+	assert_int_equal(pair.b_to_a, 0);
+	assert_int_equal(thole_send(pair.b, pair.b_to_a, NULL, 0, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+	pair_idle(&pair); /* connected both ways */
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		if (ways[i] == receives)
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+		else if (ways[i] == withdraws)
+			assert_int_equal(thole_recv(pair.b, THOLE_ANY, NULL, 0, 9, UINT64_MAX, 0, pair.b, NULL), 0);
+		pair_idle(&pair);
+		loop_arm(pair.b);
+		other_does(ways[i], pair.b);
+		assert_true(loop_wakes(pair.b));
+		assert_int_equal(thole_poll(pair.b, &done, 1), 1);
+	}
+	receives(pair.b);
+	loop_arm(pair.b);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 7, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_true(loop_wakes(pair.b));
+	timers = 0;
+	while (thole_poll(pair.b, &done, 1) == 0)
+		;
+	assert_int_equal(timers, 0);
+	pair_close(&pair);
+}
+
+/* Who has not fetched what is complete is told before he sleeps, but only in an event loop: who waits for something by
+ * name sleeps. */
+static void arm__with_completions(void **state)
+{
+	struct thole_endpoint *endpoint = opened();
+	struct thole_completion done;
+
+	(void)state;
+	refusal = 0;
+	assert_int_equal(thole_recv(endpoint, THOLE_ANY, NULL, 0, 9, UINT64_MAX, 0, endpoint, NULL), 0);
+	while (thole_arm(endpoint) != 0)
+		thole_progress(endpoint);
+	assert_int_equal(thole_cancel_context(endpoint, endpoint), 1);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(thole_arm(endpoint), THOLE_ERR_AGAIN);
+		thole_progress(endpoint);
+	}
+	asked = polled = timed_out = 0;
+	sleeps_to_the_end(endpoint);
+	assert_int_equal(thole_poll(endpoint, &done, 1), 1);
+	while (thole_arm(endpoint) != 0)
+		thole_progress(endpoint);
+	thole_endpoint_close(endpoint);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1167,6 +1246,8 @@ int main(void)
 		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_others_tend),
 		cmocka_unit_test(arm__of_several_threads),
+		cmocka_unit_test(arm__and_others_complete),
+		cmocka_unit_test(arm__with_completions),
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
