@@ -7240,6 +7240,36 @@ FAULTS = [
         "\tendpoint->awaited = false; /* its loop",
         "\t; /* its loop",
     ),
+    Fault(
+        "a queue that breaks again and again is made anew for ever",
+        "src/transport/verbs/verbs.c",
+        "\tif (pair->failed && pair->fails >= FAILS_MOST)\n",
+        "\tif (pair->failed && pair->fails == 0)\n",
+    ),
+    Fault(
+        "queues that break with something done are given up",
+        "src/transport/verbs/pair.c",
+        "done == pair->fails_at ? pair->fails + 1 : 1;",
+        "pair->fails + 1;",
+    ),
+    Fault(
+        "a queue that breaks each time is tried as often as others",
+        "src/transport/verbs/verbs.c",
+        "\t\tif (pair->fails < FAILS_MOST) /*",
+        "\t\tif (1) /*",
+    ),
+    Fault(
+        "what comes by queues hides that nothing goes by them",
+        "src/transport/verbs/pair.c",
+        "(pair_is_needed(pair) ? 0 : pair->expected)",
+        "pair->expected",
+    ),
+    Fault(
+        "queues that break with something received are given up",
+        "src/transport/verbs/pair.c",
+        "(pair_is_needed(pair) ? 0 : pair->expected)",
+        "0",
+    ),
 ]
 
 

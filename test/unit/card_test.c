@@ -2086,6 +2086,126 @@ static void test_over_lent(void **state)
 	end();
 }
 
+/* A path that loses what is long, as where a switch has a smaller MTU than the adapters were told: each queue breaks by
+ * it, once the adapter has tried for as long as it does. */
+enum { NARROW = 1500, NARROW_GIVES_UP = 540 * MILLISECOND, NARROWED = 64 };
+static const uint64_t narrow_mark = UINT64_C(1) << 40; /* of works' ids */
+
+static const struct nic_calls *wide;
+static struct nic_completion narrowed[NARROWED];
+static unsigned narrowed_count;
+static uint64_t narrowed_ns; /* since when they are under way */
+
+static int post_narrow(struct nic_queue *queue, const struct nic_work *work)
+{
+	struct nic_work lost = *work;
+
+	if (work->operation <= NIC_WRITE && work->count == 1 && work->segments->length > NARROW) {
+		lost.operation = NIC_WRITE;
+		lost.flags = 0;
+		lost.count = 0;
+		lost.id |= narrow_mark;
+	}
+	return wide->post(queue, &lost);
+}
+
+static unsigned poll_narrow(struct nic *nic, struct nic_completion *completions, unsigned max)
+{
+	unsigned count = wide->poll(nic, completions, max), kept = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		if (completions[i].operation != NIC_WRITE || !(completions[i].id & narrow_mark)) {
+			completions[kept++] = completions[i];
+			continue;
+		}
+		assert_true(narrowed_count < NARROWED);
+		completions[i].id &= ~narrow_mark;
+		completions[i].status = THOLE_ERR_PEER;
+		narrowed[narrowed_count++] = completions[i];
+		narrowed_ns = bench.world.now_ns;
+	}
+	while (narrowed_count > 0 && kept < max && bench.world.now_ns - narrowed_ns > NARROW_GIVES_UP)
+		completions[kept++] = narrowed[--narrowed_count];
+	return kept;
+}
+
+/* One long message, in any time. */
+static void message_narrow(uint32_t bytes)
+{
+	uint64_t before = bench.ended;
+
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, bytes, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, bytes, 1, 0, 0, NULL,
+				    NULL), 0);
+	for (int i = 0; i < 10000 && bench.ended != before + 2; i++) {
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 2 * MILLISECOND);
+	}
+	assert_int_equal(bench.ended, before + 2);
+}
+
+/* Short ones, until all go by a queue again. */
+static void by_queue_again(void)
+{
+	for (uint32_t from = 0; from < 2; from++) {
+		for (int i = 0; i < 1000 && pair_between(from, 1 - from)->way != WAY_QUEUE; i++)
+			message_within(from, 1 - from, 100, 100 * MILLISECOND);
+		assert_int_equal(pair_between(from, 1 - from)->way, WAY_QUEUE);
+	}
+}
+
+/* A queue that opens each time and breaks each time by the same record, or while the same is fetched of us, is given up
+ * for the connection; and tried ever less. */
+static void test_breaks_again(void **state)
+{
+	struct nic_calls calls;
+	uint64_t gap_ns = 0;
+
+	(void)state;
+	begin_beside();
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	wide = bench.process[0]->nic->nic.calls;
+	calls = *wide;
+	calls.post = post_narrow;
+	calls.poll = poll_narrow;
+	bench.process[0]->nic->nic.calls = &calls;
+	narrowed_count = 0;
+	for (uint32_t i = 1; i <= 4; i++) { /* the last one is fetched */
+		message_narrow(i < 4 ? 4 * NARROW : BYTES);
+		assert_int_equal(counter(0, COUNTER_VERBS_OVER), i);
+		assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 3 * i);
+		assert_true(pair_between(0, 1)->gap_try_ns > gap_ns);
+		gap_ns = pair_between(0, 1)->gap_try_ns;
+		by_queue_again();
+	}
+	bench.process[0]->nic->nic.calls = wide;
+	message_narrow(4 * NARROW);
+	assert_int_equal(counter(0, COUNTER_VERBS_OVER), 4);
+	end();
+}
+
+/* Those that break while something is done by each are made anew, also by whom only something comes. */
+static void test_breaks_often(void **state)
+{
+	(void)state;
+	begin_beside();
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	for (uint32_t i = 0; i < 20; i++) {
+		struct pair *pair = pair_between(i / 10, 1 - i / 10);
+
+		pair_fails(pair);
+		pair_break(pair);
+		for (int k = 0; k < 10; k++) {
+			wake();
+			world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+		}
+		message_within(0, 1, 100, 20 * MILLISECOND);
+	}
+	assert_int_equal(counter(0, COUNTER_VERBS_OVER) + counter(1, COUNTER_VERBS_OVER), 0);
+	end();
+}
+
 static int connect_refused(struct nic_queue *queue, const struct nic_name *peer)
 {
 	(void)queue, (void)peer;
@@ -2170,6 +2290,8 @@ int main(void)
 		cmocka_unit_test(test_word_by_queue),
 		cmocka_unit_test(test_over_beside),
 		cmocka_unit_test(test_over_lent),
+		cmocka_unit_test(test_breaks_again),
+		cmocka_unit_test(test_breaks_often),
 		cmocka_unit_test(test_unreachable),
 	};
 

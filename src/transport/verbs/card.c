@@ -365,7 +365,7 @@ static void card_queue_fails(struct pair *pair)
 	if (pair->state == PAIR_STOPPING)
 		return;
 	if (pair->state == PAIR_OPEN && (pair->proven || !(pair->card->nic->limits.can & NIC_LATE)))
-		pair->failed = true;
+		pair_fails(pair);
 	pair_break(pair);
 }
 

@@ -204,6 +204,8 @@ struct pair {
 	bool dead;                  /* disconnected; its memory goes when its queue has stopped */
 	bool told;                  /* the upcall connected was made */
 	bool failed;                /* a queue has, and nothing says yet whether the peer lives */
+	uint32_t fails;             /* so many in a row have, */
+	uint64_t fails_at;          /* at each of which so much was done (pair_fails) */
 	bool ending;                /* the peer's endpoint closes, with ended_at records sent */
 	struct nic_queue *queue;    /* NULL: none */
 	struct nic_name name;       /* its */
@@ -478,6 +480,8 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 void pair_break(struct pair *pair);
 /* Its peer lives: a queue that has failed was broken. */
 void pair_count_broken(struct pair *pair);
+/* It has failed, and was open before. */
+void pair_fails(struct pair *pair);
 /* It is of no use: stopped, and not made anew until it is wanted again. */
 void pair_give_up(struct pair *pair);
 void pair_stopped(struct pair *pair);
@@ -571,6 +575,8 @@ void records_ended(struct card *card, uint32_t slot);
 void records_repeated(struct pair *pair, uint8_t *bytes, uint32_t length);
 /* Tell the peer what was handled, if there is something to tell. */
 void records_tell(struct pair *pair);
+/* The first record that is not known to be handled; the next one, if there is none. */
+uint64_t records_first(const struct pair *pair);
 /* Whether there is nothing to tell, and nothing to be told of. */
 bool records_drained(const struct pair *pair);
 /* Either is done at once. */

@@ -93,6 +93,16 @@ void pair_count_broken(struct pair *pair)
 	pair->failed = false;
 }
 
+/* What a queue has done: where something of ours waits for it, records that were handled; else also those that came. */
+void pair_fails(struct pair *pair)
+{
+	uint64_t done = records_first(pair) + (pair_is_needed(pair) ? 0 : pair->expected);
+
+	pair->fails = done == pair->fails_at ? pair->fails + 1 : 1;
+	pair->fails_at = done;
+	pair->failed = true;
+}
+
 void pair_proved(struct pair *pair)
 {
 	struct card *card = pair->card;

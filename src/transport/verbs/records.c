@@ -74,10 +74,11 @@ static void records_stamp(struct pair *pair, struct head *head)
 	pair->owed_ns = UINT64_MAX;
 }
 
-/* The first record that is not known to be handled; there is one. */
-static uint64_t records_first(const struct pair *pair)
+uint64_t records_first(const struct pair *pair)
 {
-	return container_of(list_first(&pair->sent), struct send_slot, node)->number;
+	struct list_node *node = list_first(&pair->sent);
+
+	return node ? container_of(node, struct send_slot, node)->number : pair->next;
 }
 
 /* Slots are few: its sender is to look whether there are more. Returns whether to have the peer say at once what it has

@@ -32,6 +32,7 @@ enum {
 	VERBS_POLLS = 2,            /* polls of rings that take as long as one of a completion queue */
 	WORD_RECORD_MAX = 1 << 16,  /* bytes of a slot */
 	WORD_MAX = 384,             /* bytes of a RECORD_CARD: a frame on any path has room for it */
+	FAILS_MOST = 3,             /* queues in a row that break with nothing done: the next one would, too */
 };
 
 /* Nanoseconds. */
@@ -306,6 +307,8 @@ static void verbs_event(void *arg, struct card *card, enum nic_event event)
 static bool verbs_stopped(void *arg, struct pair *pair)
 {
 	(void)arg;
+	if (pair->failed && pair->fails >= FAILS_MOST)
+		over_begin(pair);
 	if (pair->way != WAY_OVER)
 		return false;
 	over_stopped(pair);
@@ -555,7 +558,8 @@ static int push_by_way(struct pair *pair, const struct record *record, const str
 		error = word_push(peer, WORD_QUEUE, 0, NULL, 0);
 		if (error)
 			return error;
-		pair->gap_try_ns = 0;
+		if (pair->fails < FAILS_MOST) /* else it may open as those did */
+			pair->gap_try_ns = 0;
 		way_set(pair, WAY_QUEUE);
 	}
 	return records_push(pair, record, payload, offset, length);
