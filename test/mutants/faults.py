@@ -7270,6 +7270,12 @@ FAULTS = [
         "(pair_is_needed(pair) ? 0 : pair->expected)",
         "0",
     ),
+    Fault(
+        "a peer that cannot be reached has queues made as others' stop",
+        "src/transport/verbs/pair.c",
+        "if (pair->state == PAIR_WAITING && !pair->refused &&",
+        "if (pair->state == PAIR_WAITING &&",
+    ),
 ]
 
 

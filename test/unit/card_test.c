@@ -44,6 +44,15 @@ static void complete(struct process *process, const struct thole_completion *com
 
 static const struct application application = {.step = step, .complete = complete};
 
+/* Whether all of them have an adapter, of those beside links. */
+static bool all_served(uint32_t hosts)
+{
+	for (uint32_t i = 0; i < hosts; i++)
+		if (!carrier_serves(&bench.carrier, i))
+			return false;
+	return true;
+}
+
 static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32_t queues)
 {
 	struct process_setup setup = {.application = &application, .codec = &codec_native};
@@ -55,7 +64,7 @@ static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32
 	carrier_init(&bench.carrier, &bench.network, nic_model_find(model));
 	bench.carrier.monitor = !unwatched;
 	bench.carrier.beside = beside;
-	while (beside && !(carrier_serves(&bench.carrier, 0) && carrier_serves(&bench.carrier, 1)))
+	while (beside && !all_served(hosts))
 		bench.world.seed++;
 	bench.carrier.setup.way = way;
 	bench.carrier.setup.queues = queues;
@@ -2212,22 +2221,26 @@ static int connect_refused(struct nic_queue *queue, const struct nic_name *peer)
 	return THOLE_ERR_ADDRESS;
 }
 
-/* Who is asked by an adapter that his own does not reach makes no queue after the other for it. */
+/* Who is asked by adapters that his own does not reach makes no queue after the other for them, by turns neither. */
 static void test_unreachable(void **state)
 {
 	struct nic_calls calls;
 
 	(void)state;
-	beside = true;
-	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
-	beside = false;
-	calls = *bench.process[1]->nic->nic.calls;
-	calls.queue_connect = connect_refused;
-	bench.process[1]->nic->nic.calls = &calls;
-	for (int i = 0; i < 20; i++)
-		message_within(0, 1, 100, 50 * MILLISECOND);
-	assert_in_range(counter(1, COUNTER_QUEUES_MADE), 1, 40);
-	end();
+	for (uint32_t hosts = 2; hosts <= 4; hosts++) {
+		beside = true;
+		begin("ib-ddr", hosts, CHOOSE_PIPELINE, QUEUES);
+		beside = false;
+		calls = *bench.process[1]->nic->nic.calls;
+		calls.queue_connect = connect_refused;
+		bench.process[1]->nic->nic.calls = &calls;
+		for (int i = 0; i < 20; i++)
+			for (uint32_t from = 0; from < hosts; from++)
+				if (from != 1)
+					message_within(from, 1, 100, 50 * MILLISECOND);
+		assert_in_range(counter(1, COUNTER_QUEUES_MADE), 1, 40 * (hosts - 1));
+		end();
+	}
 }
 
 int main(void)

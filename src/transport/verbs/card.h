@@ -198,7 +198,7 @@ struct pair {
 	bool connected;             /* queue_connect was called, */
 	bool tied;                /* and it may be posted to */
 	bool wanted;                /* a queue, when the one that stops has */
-	bool refused;               /* the adapter did not connect that to the peer's */
+	bool refused;               /* the adapter did not connect the last one to the peer's */
 	bool again;                 /* what was sent has to go again */
 	uint64_t again_at;          /* from this number on: what is below was posted to the queue that is there */
 	bool dead;                  /* disconnected; its memory goes when its queue has stopped */

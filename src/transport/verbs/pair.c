@@ -231,6 +231,7 @@ static void pair_make(struct pair *pair)
 {
 	struct card *card = pair->card;
 
+	pair->refused = false;
 	if (card->queue_count >= card->setup.queues || card->gone ||
 	    card->nic->calls->queue_new(card->nic, pair->number, &pair->queue, &pair->name) != 0) {
 		pair_crowd_out(card, pair);
@@ -254,7 +255,8 @@ static void pair_make(struct pair *pair)
 	pair_say_again(pair, true);
 }
 
-/* There is room for a queue: rather for one whose peer has its own already, then for who waits longest. */
+/* There is room for a queue: rather for one whose peer has its own already, then for who waits longest; not for one
+ * that waits since the last one was refused. */
 static void pair_next(struct card *card)
 {
 	struct pair *best = NULL;
@@ -263,9 +265,9 @@ static void pair_next(struct card *card)
 		struct pair *pair = container_of(node, struct pair, node);
 		bool ready = pair->theirs.name.length > 0;
 
-		if (pair->state == PAIR_WAITING && (!best || ready > (best->theirs.name.length > 0) ||
-						    (ready == (best->theirs.name.length > 0) &&
-						     pair->since_ns < best->since_ns)))
+		if (pair->state == PAIR_WAITING && !pair->refused &&
+		    (!best || ready > (best->theirs.name.length > 0) ||
+		     (ready == (best->theirs.name.length > 0) && pair->since_ns < best->since_ns)))
 			best = pair;
 	}
 	if (best)
@@ -284,7 +286,6 @@ void pair_want(struct pair *pair)
 		pair_make(pair);
 		return;
 	}
-	pair->refused = false;
 	pair->say_ns = pair->card->now_ns + CARD_UNREACHED;
 	card_attend(pair);
 }
