@@ -5670,8 +5670,8 @@ FAULTS = [
     Fault(
         "a read that an iWARP adapter refuses is tried again",
         "src/transport/verbs/bulk.c",
-        "status == THOLE_ERR_ACCESS || (status && card->nic->limits.can & NIC_LATE))",
-        "status == THOLE_ERR_ACCESS)",
+        " || (status && card->nic->limits.can & NIC_LATE))",
+        ")",
     ),
     Fault(
         "what a peer that goes over has lent is read",
@@ -7275,6 +7275,18 @@ FAULTS = [
         "src/transport/verbs/pair.c",
         "if (pair->state == PAIR_WAITING && !pair->refused &&",
         "if (pair->state == PAIR_WAITING &&",
+    ),
+    Fault(
+        "a read that the own adapter fails is tried again for ever",
+        "src/transport/verbs/bulk.c",
+        "status == THOLE_ERR_ACCESS || status == THOLE_ERR_SYSTEM || ",
+        "status == THOLE_ERR_ACCESS || ",
+    ),
+    Fault(
+        "a read that the own adapter does not take is tried again for ever",
+        "src/transport/verbs/bulk.c",
+        "\tif (status == THOLE_ERR_SYSTEM)\n\t\tfetch->there.address = 0;",
+        "\tif (0)\n\t\tfetch->there.address = 0;",
     ),
 ]
 

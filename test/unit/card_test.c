@@ -1588,21 +1588,46 @@ static void message_arrives(void)
 	assert_memory_equal(bench.from, bench.to, BYTES);
 }
 
+/* As an adapter's whose own key or port fails it. */
+static unsigned poll_reads_fail(struct nic *nic, struct nic_completion *completions, unsigned max)
+{
+	unsigned count = usual->poll(nic, completions, max);
+
+	for (unsigned i = 0; i < count; i++)
+		if (completions[i].operation == NIC_READ && !completions[i].status)
+			completions[i].status = THOLE_ERR_SYSTEM;
+	return count;
+}
+
+static int post_no_reads(struct nic_queue *queue, const struct nic_work *work)
+{
+	return work->operation == NIC_READ ? THOLE_ERR_SYSTEM : usual->post(queue, work);
+}
+
 /* A window that the peer's adapter does not let be read, as that is not lent any more, is had another way: also where
  * nothing says that the read was refused. */
 static void test_read_refused(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		struct list_node *node;
+		struct nic_calls calls;
 		uint64_t made;
 
-		begin(i ? "iwarp" : "ib-ddr", 2, CHOOSE_READ, QUEUES);
+		begin(i == 1 ? "iwarp" : "ib-ddr", 2, CHOOSE_READ, QUEUES);
 		message(1, 0, 0, 100);
 		begin_message(1, 0, BYTES, MILLISECOND);
 		node = list_first(&pair_between(0, 1)->offers);
 		assert_non_null(node);
-		container_of(node, struct verbs_offer, node)->there.key += 1000;
+		usual = bench.process[0]->nic->nic.calls;
+		calls = *usual;
+		if (i < 2)
+			container_of(node, struct verbs_offer, node)->there.key += 1000;
+		else if (i == 2)
+			calls.poll = poll_reads_fail;
+		else
+			calls.post = post_no_reads;
+		bench.process[0]->nic->nic.calls = &calls;
 		made = counter(0, COUNTER_QUEUES_MADE);
 		assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0,
 					    NULL, NULL), 0);
@@ -1611,6 +1636,7 @@ static void test_read_refused(void **state)
 		assert_int_equal(counter(0, COUNTER_QUEUES_MADE), made + 1);
 		assert_int_equal(counter(0, COUNTER_BULK_PIPELINE), 1);
 		assert_memory_equal(bench.from, bench.to, BYTES);
+		bench.process[0]->nic->nic.calls = usual;
 		end();
 	}
 }

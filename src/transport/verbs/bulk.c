@@ -454,16 +454,20 @@ static void fetch_read(struct verbs_fetch *fetch)
 		.remote_address = fetch->there.address + fetch->at,
 		.id = work_id(WORK_READ, pool_index_of(&pair->card->fetches, fetch)),
 	};
+	int status;
 
 	fetch->state = FETCH_READING;
 	if (fetch->first_ns == 0)
 		pipeline_first(fetch, fetch->at);
 	if (pair->state != PAIR_OPEN || fetch->reads > 0)
 		return;
-	if (pair_post(pair, &work) == 0)
+	status = pair_post(pair, &work);
+	if (status == 0)
 		fetch->reads = segment.length;
 	else
 		pair->unread = true;
+	if (status == THOLE_ERR_SYSTEM)
+		fetch->there.address = 0; /* by the next queue it would be so again */
 }
 
 void bulk_verbs_read_ended(struct card *card, uint32_t index, int status)
@@ -473,8 +477,8 @@ void bulk_verbs_read_ended(struct card *card, uint32_t index, int status)
 	if (!status)
 		fetch->at += fetch->reads;
 	fetch->reads = 0;
-	if (status == THOLE_ERR_ACCESS || (status && card->nic->limits.can & NIC_LATE))
-		fetch->there.address = 0; /* it is not lent any more, or nobody says whether it is */
+	if (status == THOLE_ERR_ACCESS || status == THOLE_ERR_SYSTEM || (status && card->nic->limits.can & NIC_LATE))
+		fetch->there.address = 0; /* not lent any more, or nobody says whether, or it cannot be read */
 	if (!status && fetch->at == fetch->length)
 		bulk_verbs_end(fetch, 0);
 	else if (!status)
