@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <unistd.h>
 
 enum { STACK_BYTES = 256 << 10 }; /* some times what our threads use */
 
@@ -25,4 +27,9 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg),
 	if (!error)
 		pthread_setname_np(*thread_p, name);
 	return error;
+}
+
+bool thread_has_ended(pid_t thread)
+{
+	return tgkill(getpid(), thread, 0) != 0 && errno == ESRCH;
 }

@@ -10,10 +10,15 @@
 #define THOLE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
 
 /* Start one that takes no signals, which are for the program's threads, and has a small stack. Returns 0 or an
  * errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg);
+
+/* Whether the thread of this process that gettid named so has ended. */
+bool thread_has_ended(pid_t thread);
 
 /* From now on the calling thread is not cancelled, until thread_release with what this returns. */
 static inline int thread_keep(void)

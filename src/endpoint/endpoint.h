@@ -30,6 +30,7 @@ struct endpoint {
 	uint32_t armed_calls;        /* and calls, or when the loop was last roused since others had found something */
 	pthread_t armed_by;          /* whose loop it is, which has made no call since: */
 	bool armed;                  /* is there one? Only where threads share the endpoint */
+	pid_t armed_thread;          /* armed_by, to the kernel */
 	uint64_t loops_until_ns;     /* until then several threads' loops may sleep; 0: one, or none */
 	bool beside;                 /* the progress thread, or who tends, had a turn since thole_arm was last called */
 	uint32_t found_live;         /* requests after the last call, if it found something */
@@ -38,7 +39,8 @@ struct endpoint {
 	struct contention contention; /* and whether others want their core */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
 	bool roused;                 /* it was set by endpoint_rouse, and not looked at since, */
-	uint64_t rouse_ns;           /* for this time; 0: at once */
+	uint64_t rouse_ns;           /* for this time; 0: at once, */
+	uint64_t roused_ns;          /* which was or is then */
 	struct watcher timer;
 	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */

@@ -91,6 +91,8 @@ int thole_arm(struct thole_endpoint *endpoint)
 	whole->armed_calls = whole->calls;
 	whole->armed_by = pthread_self();
 	whole->armed = endpoint->safe && longest > 0;
+	if (whole->armed)
+		whole->armed_thread = gettid();
 	endpoint->awaited = longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
@@ -142,7 +144,7 @@ void endpoint_sleep(struct thole_endpoint *endpoint, uint64_t now_ns, uint64_t d
 
 	if (endpoint->safe && longest > THREADS_SLEEP_NS)
 		longest = THREADS_SLEEP_NS;
-	if (longest > 0 && !whole->thread && !endpoint_is_rousing(whole, now_ns)) {
+	if (longest > 0 && !whole->thread && !endpoint_is_rousing(endpoint, now_ns)) {
 		if (deadline_ns - now_ns < longest)
 			longest = deadline_ns - now_ns;
 		endpoint_count(endpoint, COUNTER_SLEEPS);

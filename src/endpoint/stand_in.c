@@ -161,7 +161,7 @@ static void *progress_run(void *arg)
 			continue;
 		}
 		longest = endpoint_arm(endpoint);
-		rousing = endpoint_is_rousing(endpoint_of(endpoint), clock_now_ns());
+		rousing = endpoint_is_rousing(endpoint, clock_now_ns());
 		endpoint_leave(endpoint);
 		if (longest > THREAD_SLEEP_NS_MAX)
 			longest = THREAD_SLEEP_NS_MAX;

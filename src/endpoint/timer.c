@@ -8,6 +8,9 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/thread.h"
+
+enum { LOOP_COMES_NS = 1000000000 }; /* a loop that is roused comes within so long */
 
 static void timer_ready(struct transport_owner *owner, struct watcher *watcher, uint64_t now_ns)
 {
@@ -42,6 +45,25 @@ bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
 }
 
+/* Who sleeps on the descriptor need not be who has armed: it stays readable for long enough for anybody. */
+static bool loop_has_ended(const struct endpoint *whole, uint64_t now_ns)
+{
+	return now_ns > whole->roused_ns + LOOP_COMES_NS && thread_has_ended(whole->armed_thread);
+}
+
+bool endpoint_is_rousing(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+
+	if (!endpoint_wakes_another(whole) || !whole->roused || whole->rouse_ns > now_ns)
+		return false;
+	if (!loop_has_ended(whole, now_ns))
+		return true;
+	whole->armed = false;
+	endpoint_roused(endpoint);
+	return false;
+}
+
 void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns)
 {
 	struct endpoint *whole = endpoint_of(endpoint_of_owner(owner));
@@ -51,6 +73,7 @@ void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns)
 		return;
 	now_ns = clock_now_ns();
 	owner->asleep_until_ns = whole->rouse_ns = when_ns;
+	whole->roused_ns = when_ns > now_ns ? when_ns : now_ns;
 	whole->roused = endpoint_timer(&whole->core, when_ns > now_ns ? when_ns - now_ns : 1);
 }
 

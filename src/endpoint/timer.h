@@ -17,11 +17,9 @@ static inline bool endpoint_wakes_another(const struct endpoint *whole)
 	return whole->armed && !pthread_equal(whole->armed_by, pthread_self());
 }
 
-/* Whether it is readable for such a loop already, so that nobody else can sleep on it. */
-static inline bool endpoint_is_rousing(const struct endpoint *whole, uint64_t now_ns)
-{
-	return endpoint_wakes_another(whole) && whole->roused && whole->rouse_ns <= now_ns;
-}
+/* Whether it is readable for such a loop already, so that nobody else can sleep on it. One that does not come since its
+ * thread has ended is forgotten. */
+bool endpoint_is_rousing(struct thole_endpoint *endpoint, uint64_t now_ns);
 
 /* Make wait_fd readable after so long; 0: not any more. False if that cannot be done. */
 bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns);

@@ -5064,7 +5064,7 @@ FAULTS = [
     Fault(
         "who waits beside an event loop that does not come never sleeps",
         SLEEP,
-        " && !endpoint_is_rousing(whole, now_ns)) {",
+        " && !endpoint_is_rousing(endpoint, now_ns)) {",
         ") {",
     ),
     Fault(
@@ -7287,6 +7287,24 @@ FAULTS = [
         "src/transport/verbs/bulk.c",
         "\tif (status == THOLE_ERR_SYSTEM)\n\t\tfetch->there.address = 0;",
         "\tif (0)\n\t\tfetch->there.address = 0;",
+    ),
+    Fault(
+        "a loop whose thread has ended keeps others from sleeping",
+        "src/endpoint/timer.c",
+        "if (!loop_has_ended(whole, now_ns))",
+        "if (!loop_has_ended(whole, 0))",
+    ),
+    Fault(
+        "a loop whose thread lives is forgotten as it does not come",
+        "src/base/thread.c",
+        "return tgkill(getpid(), thread, 0) != 0 && errno == ESRCH;",
+        "return thread != 0;",
+    ),
+    Fault(
+        "a loop whose thread has ended has no time to come",
+        "src/endpoint/timer.c",
+        "now_ns > whole->roused_ns + LOOP_COMES_NS && ",
+        "now_ns > 0 && ",
     ),
 ]
 

@@ -1164,6 +1164,47 @@ static void *withdraws(void *arg)
 	return NULL;
 }
 
+/* Whether who waits sleeps on the descriptor now, in another thread or in this one. */
+static bool sleeps_undisturbed(struct thole_endpoint *endpoint, bool other)
+{
+	asked = 0;
+	if (other)
+		other_does(waits_shortly, endpoint);
+	else
+		waits_shortly(endpoint);
+	return asked > 0;
+}
+
+/* A loop whose thread has ended does not come: once it could have, others sleep on the descriptor again. That of one
+ * that lives is waited for. */
+static void arm__and_end(void **state)
+{
+	static const char *const options[] = {"network=off", "spin=0", NULL};
+
+	(void)state;
+	refusal = 0;
+	for (int ends = 0; ends < 2; ends++) {
+		struct pair pair;
+
+		loop_open(&pair, options);
+		if (ends)
+			other_does(arms, pair.b);
+		else
+			loop_arm(pair.b);
+		if (ends)
+			looks(pair.b);
+		else
+			other_does(looks, pair.b);
+		assert_true(loop_wakes(pair.b));
+		assert_false(sleeps_undisturbed(pair.b, !ends));
+		assert_true(pair_readable(pair.b));
+		endpoint_of(pair.b)->roused_ns = 1; /* that was long ago */
+		assert_int_equal(sleeps_undisturbed(pair.b, !ends), ends);
+		assert_int_equal(pair_readable(pair.b), !ends);
+		pair_close(&pair);
+	}
+}
+
 /* A call of another thread's that completes at once looks at nothing, and leaves the loop a completion: it wakes. What
  * the loop finds itself sets no timer. */
 static void arm__and_others_complete(void **state)
@@ -1246,6 +1287,7 @@ int main(void)
 		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_others_tend),
 		cmocka_unit_test(arm__of_several_threads),
+		cmocka_unit_test(arm__and_end),
 		cmocka_unit_test(arm__and_others_complete),
 		cmocka_unit_test(arm__with_completions),
 		cmocka_unit_test(thread__lets_others_in),
