@@ -7306,6 +7306,12 @@ FAULTS = [
         "now_ns > whole->roused_ns + LOOP_COMES_NS && ",
         "now_ns > 0 && ",
     ),
+    Fault(
+        "what a pair has said of its last receive before it is stopped is forgotten",
+        "src/transport/verbs/nic_verbs.c",
+        "queue->last_receive |= queue",
+        "queue->last_receive = queue",
+    ),
 ]
 
 

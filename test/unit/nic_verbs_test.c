@@ -907,6 +907,29 @@ static void test_last_receives(void **state)
 
 /* ---- iWARP ------------------------------------------------------------------------------------------------- */
 
+/* A pair that has broken by itself may have said so before it is stopped: it does not do so again, and is not waited
+ * for. */
+static void test_last_receives__before(void **state)
+{
+	struct nic_queue *queue = queue_connected(4);
+	struct ibv_qp *pair = &fake.pairs[(fake.pair_count - 1) % PAIRS];
+	struct nic_completion completion = {0};
+
+	(void)state;
+	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = IBV_EVENT_QP_ACCESS_ERR,
+								   .element.qp = pair};
+	fake.events[fake.event_count++] = (struct ibv_async_event){.event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
+								   .element.qp = pair};
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.operation, NIC_BROKEN);
+	nic->calls->queue_stop(queue);
+	for (int i = 0; i < 10 && completion.operation != NIC_STOPPED; i++)
+		(void)nic->calls->poll(nic, &completion, 1);
+	assert_int_equal(completion.operation, NIC_STOPPED);
+	nic->calls->queue_free(queue);
+}
+
 static uint8_t request[33]; /* of the peer's */
 
 /* A queue that waits to be asked by a peer, or has asked it: by whose token is the higher one. */
@@ -1068,7 +1091,8 @@ int main(void)
 		CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_last_receives), CASE(test_global), CASE(test_address_changes), CASE(test_address_again),
+		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_global),
+		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),
 		IWARP(test_tie__stopped), IWARP(test_tie__stopped_beside), IWARP(test_tie__removed),

@@ -219,7 +219,7 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 {
 	if (queue->state >= QUEUE_STOPPING)
 		return;
-	queue->last_receive = queue->state == QUEUE_NEW; /* it never took one */
+	queue->last_receive |= queue->state == QUEUE_NEW; /* it never took one */
 	list_remove(&queue->untold);
 	queue->news = false;
 	qp_stop(&queue->verbs->context, queue->pair); /* also where that fails it ends */
