@@ -4588,7 +4588,7 @@ FAULTS = [
     Fault(
         "queues grow with the number of peers",
         "src/transport/verbs/pair.c",
-        "card->queue_count >= card->setup.queues || ",
+        "\tif (card->queue_count >= card->setup.queues)\n\t\treturn THOLE_ERR_AGAIN;\n",
         "",
     ),
     Fault(
@@ -7311,6 +7311,24 @@ FAULTS = [
         "src/transport/verbs/nic_verbs.c",
         "queue->last_receive |= queue",
         "queue->last_receive = queue",
+    ),
+    Fault(
+        "whatever a queue is not to be had for closes another peer's",
+        "src/transport/verbs/pair.c",
+        "\t\tif (error == THOLE_ERR_AGAIN || error == THOLE_ERR_MEMORY) /*",
+        "\t\tif (error) /*",
+    ),
+    Fault(
+        "no other peer's queue is closed where an adapter has no room",
+        "src/transport/verbs/pair.c",
+        "if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_MEMORY) /*",
+        "if (error == THOLE_ERR_AGAIN) /*",
+    ),
+    Fault(
+        "a bound for pairs of a group of processes is no lack of room",
+        "src/transport/verbs/nic_verbs.c",
+        "reason == EAGAIN || ",
+        "",
     ),
 ]
 

@@ -223,6 +223,47 @@ static void test_crowded_out(void **state)
 	end();
 }
 
+static const struct nic_calls *makes;
+static int queue_refusal; /* what a queue of the pair of number 1 fails with */
+
+static int queue_new_refused(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p)
+{
+	return number == 1 ? queue_refusal : makes->queue_new(nic, number, queue_p, name_p);
+}
+
+/* A queue is closed for another one where there is no room for that, and for no other failure. */
+static void test_queue_refused(void **state)
+{
+	static const int refusals[] = {THOLE_ERR_SYSTEM, THOLE_ERR_MEMORY};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct nic_calls calls;
+		uint64_t before;
+
+		begin("ib-ddr", 3, CHOOSE_PIPELINE, QUEUES);
+		message(0, 1, 0, 100);
+		makes = bench.process[0]->nic->nic.calls;
+		calls = *makes;
+		calls.queue_new = queue_new_refused;
+		bench.process[0]->nic->nic.calls = &calls;
+		queue_refusal = refusals[i];
+		before = bench.ended;
+		assert_int_equal(thole_recv(bench.process[2]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0,
+					    NULL, NULL), 0);
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 2), bench.from, 100, 1, 0, 0,
+					    NULL, NULL), 0);
+		wake();
+		world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+		assert_int_equal(bench.ended, before);
+		assert_int_equal(counter(0, COUNTER_QUEUES_CLOSED), i);
+		bench.process[0]->nic->nic.calls = makes;
+		world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+		assert_int_equal(bench.ended, before + 2);
+		end();
+	}
+}
+
 /* What was handled is told beside what goes the other way, or of several messages at once; where slots to send from are
  * few, at once. */
 static void test_notes(void **state)
@@ -2275,6 +2316,7 @@ int main(void)
 		cmocka_unit_test(test_many_peers),
 		cmocka_unit_test(test_crowd),
 		cmocka_unit_test(test_crowded_out),
+		cmocka_unit_test(test_queue_refused),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_credit),
 		cmocka_unit_test(test_asks_once),

@@ -59,6 +59,7 @@ static struct {
 	struct ibv_qp_attr listening;  /* what a pair was told to */
 } fake;
 
+static int no_pair;       /* an errno: it gives none */
 static uint32_t inline_most = UINT32_MAX; /* bytes that its pairs take inline, whatever is asked for */
 
 /* ---- What libibverbs has ----------------------------------------------------------------------------------- */
@@ -237,6 +238,10 @@ static struct ibv_qp *fake_pair(struct ibv_pd *domain, struct ibv_qp_init_attr *
 	struct ibv_qp *pair = &fake.pairs[fake.pair_count++ % PAIRS];
 
 	(void)domain;
+	if (no_pair) {
+		errno = no_pair;
+		return NULL;
+	}
 	if (attr->cap.max_inline_data > inline_most)
 		attr->cap.max_inline_data = inline_most;
 	*pair = (struct ibv_qp){.context = &fake.context, .qp_context = attr->qp_context,
@@ -565,6 +570,23 @@ static void test_number_again(void **state)
 	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
 	assert_int_equal(completion.queue, 2);
 	queue_end(second);
+}
+
+/* That an adapter, or a group of processes, has no more pairs is told from what else it gives none for. */
+static void test_no_pair(void **state)
+{
+	static const int full[] = {ENOMEM, EAGAIN, ENOSPC, EMFILE};
+	struct nic_queue *queue;
+	struct nic_name name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(full) / sizeof(*full); i++) {
+		no_pair = full[i];
+		assert_int_equal(nic->calls->queue_new(nic, 1, &queue, &name), THOLE_ERR_MEMORY);
+	}
+	no_pair = EINVAL;
+	assert_int_equal(nic->calls->queue_new(nic, 1, &queue, &name), THOLE_ERR_SYSTEM);
+	no_pair = 0;
 }
 
 /* The library's reason is what it returns: it need not be in errno. */
@@ -1088,7 +1110,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_receives_in_part), CASE(test_words), CASE(test_work_refused), CASE(test_overtaken),
 		CASE(test_number_again),
-		CASE(test_connect_refused), CASE(test_inline),
+		CASE(test_no_pair), CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
 		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_global),

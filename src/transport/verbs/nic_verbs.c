@@ -154,6 +154,14 @@ static struct nic_queue *queue_find(struct nic_verbs *verbs, uint32_t pair_numbe
 	return queue;
 }
 
+/* What it is that an adapter gives no pair for: there is no room, also by the bound of a group of processes, or another
+ * reason. */
+static int pair_error(int reason)
+{
+	return reason == ENOMEM || reason == EAGAIN || reason == ENOSPC || reason == EMFILE ? THOLE_ERR_MEMORY
+											    : THOLE_ERR_SYSTEM;
+}
+
 static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queue **queue_p, struct nic_name *name_p)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
@@ -171,7 +179,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	list_init(&queue->untold);
 	queue->pair = qp_new(&verbs->context, queue);
 	if (!queue->pair) {
-		error = errno == ENOMEM ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM;
+		error = pair_error(errno);
 		error_set(error, "the adapter %s gives no queue pair beside %u: %m", nic->device, verbs->queues);
 		free(queue);
 		return error;

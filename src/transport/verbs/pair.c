@@ -227,14 +227,27 @@ static void pair_crowd_out(struct card *card, const struct pair *wanting)
 	pair_break(victim);
 }
 
-static void pair_make(struct pair *pair)
+static int pair_queue_new(struct pair *pair)
 {
 	struct card *card = pair->card;
 
+	if (card->gone)
+		return THOLE_ERR_SYSTEM;
+	if (card->queue_count >= card->setup.queues)
+		return THOLE_ERR_AGAIN;
+	return card->nic->calls->queue_new(card->nic, pair->number, &pair->queue, &pair->name);
+}
+
+static void pair_make(struct pair *pair)
+{
+	struct card *card = pair->card;
+	int error;
+
 	pair->refused = false;
-	if (card->queue_count >= card->setup.queues || card->gone ||
-	    card->nic->calls->queue_new(card->nic, pair->number, &pair->queue, &pair->name) != 0) {
-		pair_crowd_out(card, pair);
+	error = pair_queue_new(pair);
+	if (error) {
+		if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_MEMORY) /* another one's room would be of use */
+			pair_crowd_out(card, pair);
 		pair->say_ns = card->now_ns + CARD_CROWDED / 4;
 		card_attend(pair);
 		return;
