@@ -102,6 +102,7 @@ struct transport_owner {
 	uint32_t resting;      /* and for each that is polled once in many; transport_rest */
 	uint32_t locals;       /* rings that are polled, which costs nothing */
 	uint32_t queues;       /* peers with connections whose records go by adapters */
+	bool word_awaited;     /* by the network: it is looked at in each turn, whatever it has brought */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */

@@ -5706,8 +5706,8 @@ FAULTS = [
     Fault(
         "receives that wait no more are counted",
         "src/transport/verbs/records.c",
-        "\tpair->card->held_count--;\n",
-        "",
+        "if (--pair->card->held_count == 0)",
+        "if (pair->card->held_count == 0)",
     ),
     Fault(
         "what a pair received last is lost with it",
@@ -7329,6 +7329,30 @@ FAULTS = [
         "src/transport/verbs/nic_verbs.c",
         "reason == EAGAIN || ",
         "",
+    ),
+    Fault(
+        "a network by which a word is awaited is looked at now and then",
+        "src/transport/datagram/datagram.c",
+        "datagram->owner->resting || datagram->owner->word_awaited || ",
+        "datagram->owner->resting || ",
+    ),
+    Fault(
+        "a network by which a word is awaited rests",
+        "src/transport/datagram/datagram.c",
+        "\t    !owner->word_awaited && engine",
+        "\t    engine",
+    ),
+    Fault(
+        "a network that rests is not looked at for a word",
+        "src/transport/verbs/records.c",
+        "\t\ttransport_set_polled(card->owner, TRANSPORT_DATAGRAM, true);",
+        "\t\t(void)card;",
+    ),
+    Fault(
+        "a network is looked at all the time since a word was awaited",
+        "src/transport/verbs/records.c",
+        "\t\tpair->card->owner->word_awaited = false;",
+        "\t\t(void)pair;",
     ),
 ]
 

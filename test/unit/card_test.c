@@ -1912,6 +1912,30 @@ static void test_held_off(void **state)
 	end();
 }
 
+/* As long as some wait for their peer's word, the network by which it comes does not rest. */
+static void test_held_looks(void **state)
+{
+	const struct record record = {.kind = RECORD_EAGER, .length = 0};
+	struct transport_owner *owner;
+	struct pair *pair;
+
+	(void)state;
+	begin_beside();
+	owner = &bench.process[1]->endpoint->base;
+	pair = pair_between(1, 0);
+	transport_rest(owner, TRANSPORT_DATAGRAM);
+	assert_false(owner->word_awaited);
+	pair->behind = true;
+	assert_true(records_say(pair_between(0, 1), &record));
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND / 2);
+	assert_int_equal(pair->held_count, 1);
+	assert_true(owner->word_awaited && transport_is_polled(owner, TRANSPORT_DATAGRAM));
+	records_follow(pair);
+	assert_false(owner->word_awaited);
+	end();
+}
+
 /* So many that wait, of messages without bytes. */
 static void held_from(uint32_t from, uint32_t count)
 {
@@ -2363,6 +2387,7 @@ int main(void)
 		cmocka_unit_test(test_asked_often),
 		cmocka_unit_test(test_failed_amid),
 		cmocka_unit_test(test_held_off),
+		cmocka_unit_test(test_held_looks),
 		cmocka_unit_test(test_held_by_all),
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_bad_heads),

@@ -800,6 +800,33 @@ static void rest_begin(struct pair *pair)
 	}
 }
 
+/* A network by which a word is awaited is looked at in each turn, though it rested, and however long it has brought
+ * nothing: who polls seldom would find the word too late. */
+static void rest__not_while_a_word_is_awaited(void **state)
+{
+	struct pair pair;
+	char byte = 0;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	two_exchange(&pair, 1, 10);
+	pair.a->base.queues = 1;
+	rest_begin(&pair);
+	pair.a->base.word_awaited = true;
+	transport_set_polled(&pair.a->base, TRANSPORT_DATAGRAM, true);
+	for (int i = 0; i < 8; i++) {
+		pair_progress(&pair, 1000);
+		assert_int_equal(pair.a->base.resting, 0);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, THOLE_INJECT | THOLE_QUIET, NULL,
+					    NULL), 0);
+		thole_progress(pair.b);
+		assert_true(thole_progress(pair.a) > 0);
+	}
+	pair.a->base.word_awaited = false;
+	rest_begin(&pair);
+	pair_close(&pair);
+}
+
 /* Beside rings a silent network is hardly polled, until something comes by it or is sent. */
 static void rest__ends(void **state)
 {
@@ -960,6 +987,7 @@ int main(void)
 		cmocka_unit_test(sleep__a_timer_wakes),
 		cmocka_unit_test(sleep__both_wait),
 		cmocka_unit_test(rest__ends),
+		cmocka_unit_test(rest__not_while_a_word_is_awaited),
 		cmocka_unit_test(thread__serves_the_network),
 		cmocka_unit_test(advance__runs_whole_endpoints),
 		cmocka_unit_test(limits__of_the_codec),

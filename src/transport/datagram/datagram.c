@@ -329,8 +329,8 @@ static bool datagram_is_due(const struct datagram *datagram)
 	bool alone = datagram->owner->locals == 0 && engine->link_count == 1;
 	uint32_t seldom = alone ? ALONE_POLLS : IDLE_POLLS; /* powers of two */
 
-	return datagram->owner->resting || engine->blocks.outstanding > 0 || datagram->fruitless < RECENT_POLLS ||
-	       (datagram->polls & (seldom - 1)) == 0;
+	return datagram->owner->resting || datagram->owner->word_awaited || engine->blocks.outstanding > 0 ||
+	       datagram->fruitless < RECENT_POLLS || (datagram->polls & (seldom - 1)) == 0;
 }
 
 static bool datagram_looks(const struct datagram *datagram, const struct link *link, bool due)
@@ -380,7 +380,7 @@ static void datagram_quieten(struct datagram *datagram)
 	const struct transport_owner *owner = datagram->owner;
 
 	if (++datagram->quiet >= datagram_rests_after(owner, engine) && !owner->simulated &&
-	    engine->blocks.outstanding == 0 && !engine_busy(engine))
+	    !owner->word_awaited && engine->blocks.outstanding == 0 && !engine_busy(engine))
 		transport_rest(datagram->owner, TRANSPORT_DATAGRAM);
 }
 

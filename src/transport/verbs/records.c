@@ -622,6 +622,14 @@ static void held_bound(struct card *card)
 	held_break(most);
 }
 
+/* Who polls seldom would look at a network that rests too late for the word. */
+static void held_look(struct card *card)
+{
+	card->owner->word_awaited = true;
+	if (card->owner->state[TRANSPORT_DATAGRAM])
+		transport_set_polled(card->owner, TRANSPORT_DATAGRAM, true);
+}
+
 void records_hold(struct pair *pair, uint32_t receive)
 {
 	struct card *card = pair->card;
@@ -636,7 +644,8 @@ void records_hold(struct pair *pair, uint32_t receive)
 	}
 	pair->held_last = receive + 1;
 	pair->held_count++;
-	card->held_count++;
+	if (card->held_count++ == 0)
+		held_look(card);
 	card_wake(card, pair->alive_ns + CARD_PROBE_TOLD);
 	held_bound(card);
 }
@@ -664,7 +673,8 @@ static uint32_t held_first(struct pair *pair)
 
 	pair->held = pair->card->held[receive];
 	pair->held_count--;
-	pair->card->held_count--;
+	if (--pair->card->held_count == 0)
+		pair->card->owner->word_awaited = false;
 	return receive;
 }
 
