@@ -7354,6 +7354,24 @@ FAULTS = [
         "\t\tpair->card->owner->word_awaited = false;",
         "\t\t(void)pair;",
     ),
+    Fault(
+        "a pair whose queue is begun beside a sleeper waits for it",
+        "src/transport/verbs/card.c",
+        "\tif (!pair->card->turns)\n\t\ttransport_rouse(pair->card->owner, 0);\n",
+        "",
+    ),
+    Fault(
+        "what a pair has to do in time beside a sleeper is late",
+        "src/transport/verbs/card.h",
+        "\tif (!card->turns)\n\t\ttransport_rouse(card->owner, when_ns);\n",
+        "",
+    ),
+    Fault(
+        "what a card finds rouses its own thread",
+        "src/transport/verbs/card.c",
+        "\tcard->turns = true;\n\tif (exact)",
+        "\tif (exact)",
+    ),
 ]
 
 

@@ -2306,6 +2306,63 @@ static void test_breaks_often(void **state)
 	end();
 }
 
+static unsigned roused;
+static uint64_t rouse_ns; /* the earliest */
+
+static void rouse(struct transport_owner *owner, uint64_t when_ns)
+{
+	(void)owner;
+	roused++;
+	rouse_ns = when_ns < rouse_ns ? when_ns : rouse_ns;
+}
+
+static void rouse_begin(struct transport_owner *owner)
+{
+	owner->rouse = rouse;
+	owner->asleep_until_ns = UINT64_MAX;
+	roused = 0;
+	rouse_ns = UINT64_MAX;
+}
+
+/* Who sleeps beside another thread's call is roused for what that begins: at once where a pair is to be looked at, in
+ * time where its queue is to be tried later. What the own progress finds rouses nobody. */
+static void test_rouses(void **state)
+{
+	struct transport_owner *owner;
+	struct pair *pair;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, 100);
+	message(1, 0, 0, 100);
+	owner = &bench.process[0]->endpoint->base;
+	pair = pair_between(0, 1);
+	rouse_begin(owner);
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
+			 0);
+	assert_int_equal(roused, 1);
+	assert_int_equal(rouse_ns, pair->alive_ns + CARD_PROBE_TOLD);
+	assert_int_equal(thole_recv(bench.process[0]->endpoint, THOLE_ANY, bench.to, BYTES, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	roused = 0;
+	begin_message(1, 0, BYTES, SECOND);
+	assert_int_equal(counter(0, COUNTER_BULK_PIPELINE), 1);
+	assert_int_equal(roused, 0);
+	owner->asleep_until_ns = 0;
+	pair_break(pair);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + MILLISECOND);
+	assert_int_equal(pair->state, PAIR_IDLE);
+	rouse_begin(owner);
+	pair_want(pair);
+	assert_int_equal(rouse_ns, 0);
+	owner->asleep_until_ns = 0;
+	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
 static int connect_refused(struct nic_queue *queue, const struct nic_name *peer)
 {
 	(void)queue, (void)peer;
@@ -2399,6 +2456,7 @@ int main(void)
 		cmocka_unit_test(test_breaks_again),
 		cmocka_unit_test(test_breaks_often),
 		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_rouses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -460,8 +460,11 @@ static void card_events(struct card *card)
 
 void card_attend(struct pair *pair)
 {
-	if (list_empty(&pair->due))
-		list_push_back(&pair->card->due, &pair->due);
+	if (!list_empty(&pair->due))
+		return;
+	list_push_back(&pair->card->due, &pair->due);
+	if (!pair->card->turns)
+		transport_rouse(pair->card->owner, 0);
 }
 
 /* The next turn begins with this pair, the order being what it was. */
@@ -559,10 +562,14 @@ int card_progress(struct card *card)
 	bool exact = card->owner->simulated; /* its clock costs nothing */
 	int n;
 
+	card->turns = true;
 	if (exact)
 		card_time(card);
 	n = (int)card_poll(card);
-	return !exact && card_rests(card) ? n : n + card_go_on(card);
+	if (exact || !card_rests(card))
+		n += card_go_on(card);
+	card->turns = false;
+	return n;
 }
 
 int card_transmit(struct card *card)

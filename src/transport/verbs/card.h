@@ -392,6 +392,7 @@ struct card {
 	struct choose choose;
 	bool gone;                  /* the device is */
 	bool closing;               /* nothing is told to anybody any more */
+	bool turns;                 /* card_progress runs: what it begins rouses nobody */
 	bool down;                  /* the port is (verbs.c) */
 	bool told;                  /* there may be events of the adapter */
 	uint64_t look_ns;           /* when pairs are looked at (verbs.c) */
@@ -449,8 +450,11 @@ void card_attend(struct pair *pair);
 /* Have all pairs looked at for what is due at this time. */
 static inline void card_wake(struct card *card, uint64_t when_ns)
 {
-	if (when_ns < card->timer_ns)
-		card->timer_ns = when_ns;
+	if (when_ns >= card->timer_ns)
+		return;
+	card->timer_ns = when_ns;
+	if (!card->turns)
+		transport_rouse(card->owner, when_ns);
 }
 /* What works are for, in their ids: a kind in the upper byte, then how many silent ones it ends (pair_post), and an
  * index. */
