@@ -776,9 +776,9 @@ static unsigned nic_post_receives(struct nic *base, const struct nic_segment *se
 
 /* ---- Adapters ------------------------------------------------------------------------------------- */
 
-static bool nic_arm(struct nic *base)
+static uint64_t nic_arm(struct nic *base)
 {
-	return sim_nic_due(sim_nic_of(base)) <= nic_time(sim_nic_of(base));
+	return sim_nic_due(sim_nic_of(base)) <= nic_time(sim_nic_of(base)) ? 0 : UINT64_MAX;
 }
 
 static enum nic_event nic_event(struct nic *base)

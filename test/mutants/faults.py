@@ -5964,8 +5964,8 @@ FAULTS = [
     Fault(
         "a pair is destroyed while the kernel is at its tie",
         "src/transport/verbs/nic_verbs.c",
-        "\tif (queue->tie && !iwarp_tie_is_over(queue->tie) && waited",
-        "\tif (queue->tie && 0 && waited",
+        "\tif (queue_tied_ns(queue, now_ns) > 0)\n\t\treturn false;\n",
+        "",
     ),
     Fault(
         "what a read brings may not be written by an iWARP peer",
@@ -7371,6 +7371,18 @@ FAULTS = [
         "src/transport/verbs/card.c",
         "\tcard->turns = true;\n\tif (exact)",
         "\tif (exact)",
+    ),
+    Fault(
+        "nobody sleeps while the kernel holds up a pair that stops",
+        "src/transport/verbs/nic_verbs.c",
+        "\treturn stopping_longest(verbs);\n",
+        "\treturn list_empty(&verbs->stopping) ? stopping_longest(verbs) : 0;\n",
+    ),
+    Fault(
+        "who waits for a pair that stops sleeps over what its adapter says late",
+        "src/transport/verbs/nic_verbs.c",
+        "\treturn stopping_longest(verbs);\n",
+        "\t(void)stopping_longest;\n\treturn UINT64_MAX;\n",
     ),
 ]
 

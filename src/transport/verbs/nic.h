@@ -188,8 +188,8 @@ struct nic_calls {
 	unsigned (*poll)(struct nic *nic, struct nic_completion *completions, unsigned max);
 
 	/* Before sleeping: nic->fd becomes readable at the next completion or event, but not after NIC_EVENT_GONE.
-	 * Returns whether there is one already. */
-	bool (*arm)(struct nic *nic);
+	 * Returns the longest sleep in ns that is allowed, 0 if there is one already. */
+	uint64_t (*arm)(struct nic *nic);
 	/* What has happened to the port or the device, one after the other. */
 	enum nic_event (*event)(struct nic *nic);
 

@@ -564,6 +564,16 @@ static enum nic_event nic_verbs_event(struct nic *nic)
 
 /* ---- The end of queues, and what poll gives --------------------------------------------------------------- */
 
+/* How long the kernel may still hold up a stopping pair, until it says that its tie is over; 0: it does not. */
+static uint64_t queue_tied_ns(const struct nic_queue *queue, uint64_t now_ns)
+{
+	const uint64_t most_ns = TIE_S * UINT64_C(1000000000), waited_ns = now_ns - queue->stop_ns;
+
+	if (queue->verbs->gone || !queue->tie || iwarp_tie_is_over(queue->tie) || waited_ns >= most_ns)
+		return 0;
+	return most_ns - waited_ns;
+}
+
 /* Whether a stopping pair has nothing more to say. */
 static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 {
@@ -571,7 +581,7 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 
 	if (queue->verbs->gone)
 		return true;
-	if (queue->tie && !iwarp_tie_is_over(queue->tie) && waited_ns < TIE_S * UINT64_C(1000000000))
+	if (queue_tied_ns(queue, now_ns) > 0)
 		return false;
 	if (waited_ns > FLUSH_NS)
 		return true;
@@ -717,20 +727,33 @@ static bool completions_arm(struct nic_verbs *verbs)
 	return verbs->context.completions->context->ops.req_notify_cq(verbs->context.completions, 0) == 0;
 }
 
-static bool nic_verbs_arm(struct nic *nic)
+/* Queues that stop are waited for by polling, but for those that the kernel holds up. */
+static uint64_t stopping_longest(const struct nic_verbs *verbs)
+{
+	uint64_t longest = UINT64_MAX;
+
+	for (struct list_node *node = list_first(&verbs->stopping); node; node = list_next(&verbs->stopping, node)) {
+		uint64_t its_ns = queue_tied_ns(container_of(node, struct nic_queue, node), clock_now_ns());
+
+		longest = its_ns < longest ? its_ns : longest;
+	}
+	return longest;
+}
+
+static uint64_t nic_verbs_arm(struct nic *nic)
 {
 	struct nic_verbs *verbs = nic_verbs_of(nic);
 
 	if (!verbs->gone && !completions_arm(verbs))
-		return true;
+		return 0;
 	if (verbs->ready_first == verbs->ready_end) {
 		ready_begin(verbs);
 		(void)completions_take(verbs, BATCH);
 		ready_end(verbs);
 	}
-	/* queues that stop are waited for by polling */
-	return verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->stopping) ||
-	       !list_empty(&verbs->untold);
+	if (verbs->ready_first != verbs->ready_end || verbs->event_count > 0 || !list_empty(&verbs->untold))
+		return 0;
+	return stopping_longest(verbs);
 }
 
 static uint64_t nic_verbs_now_ns(struct nic *nic)

@@ -768,11 +768,13 @@ static uint64_t verbs_deadline(const struct transport_owner *owner)
 static uint64_t verbs_arm(struct transport_owner *owner)
 {
 	struct card *card = card_of(owner);
-	uint64_t deadline_ns = card_deadline(card), now_ns = card->nic->calls->now_ns(card->nic), longest;
+	uint64_t deadline_ns = card_deadline(card), now_ns = card->nic->calls->now_ns(card->nic);
+	uint64_t longest = card->nic->calls->arm(card->nic), look_ns;
 
-	if (card->nic->calls->arm(card->nic) || deadline_ns <= now_ns)
+	if (longest == 0 || deadline_ns <= now_ns)
 		return 0;
-	longest = verbs_look_ns(card);
+	look_ns = verbs_look_ns(card);
+	longest = look_ns < longest ? look_ns : longest;
 	return deadline_ns - now_ns < longest ? deadline_ns - now_ns : longest;
 }
 
