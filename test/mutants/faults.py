@@ -5412,8 +5412,8 @@ FAULTS = [
     Fault(
         "a record that an adapter had no room for keeps its number",
         "src/transport/verbs/records.c",
-        "\t\tpair->next--;\n\t\treturn THOLE_ERR_AGAIN;",
-        "\t\treturn THOLE_ERR_AGAIN;",
+        "\tpair->next--;\n\thead_unsaid",
+        "\thead_unsaid",
     ),
     Fault(
         "a queue that has refused a record is used on",
@@ -7383,6 +7383,18 @@ FAULTS = [
         "src/transport/verbs/nic_verbs.c",
         "\treturn stopping_longest(verbs);\n",
         "\t(void)stopping_longest;\n\treturn UINT64_MAX;\n",
+    ),
+    Fault(
+        "what a record that finds no room was to say is forgotten",
+        "src/transport/verbs/records.c",
+        "\tif (owed_ns != UINT64_MAX)\n\t\trecords_owe(pair, pair->card->now_ns);\n",
+        "\t(void)owed_ns;\n",
+    ),
+    Fault(
+        "what a record that finds no room was to ask is forgotten",
+        "src/transport/verbs/records.c",
+        "\tif (head->flags & HEAD_SOON)\n\t\tpair->asked = records_first(pair);\n",
+        "\t(void)head;\n",
     ),
 ]
 

@@ -886,6 +886,56 @@ static struct pair *pair_between(uint32_t from, uint32_t to)
 	return pair_of(&bench.process[from]->endpoint->peers[handle_of(from, to)]->base);
 }
 
+static struct pair *asking; /* what it sends is refused from the first one on that asks what was handled */
+static bool refusing;
+
+static int post_asks_in_vain(struct nic_queue *queue, const struct nic_work *work)
+{
+	if (work->operation == NIC_SEND && asking->asked == asking->next)
+		refusing = true;
+	return work->operation == NIC_SEND && refusing ? THOLE_ERR_AGAIN : usual->post(queue, work);
+}
+
+/* What the head of a record that finds no room would have said, and asked, is said and asked all the same. */
+static void test_refused_owes(void **state)
+{
+	struct nic_calls calls;
+	struct pair *pair;
+	struct nic *nic;
+
+	(void)state;
+	few_slots = 8;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	few_slots = 0;
+	message(0, 1, 0, 100);
+	message_within(1, 0, 100, 50 * MICROSECOND);
+	pair = pair_between(0, 1);
+	nic = &bench.process[0]->nic->nic;
+	usual = nic->calls;
+	calls = *usual;
+	calls.post = post_asks_in_vain;
+	nic->calls = &calls;
+	asking = pair;
+	refusing = true;
+	assert_true(pair->owed_ns != UINT64_MAX);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 8, 1, 0,
+				    THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	assert_true(pair->owed_ns != UINT64_MAX);
+	refusing = false;
+	wake();
+	world_run(&bench.world, bench.world.now_ns + SECOND);
+	assert_int_equal(pair->owed_ns, UINT64_MAX);
+	process_compute(bench.process[1], 100 * MILLISECOND);
+	for (int i = 0; i < 8 && !refusing; i++)
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 8, 1, 0,
+					    THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	assert_true(refusing);
+	assert_true(pair->asked <= records_first(pair));
+	nic->calls = usual;
+	world_run(&bench.world, UINT64_MAX);
+	end();
+}
+
 /* Who asks for a window by the queue is answered by it alone. Where that breaks before the answer, and its owner's
  * records go by the connection meanwhile, the answer comes by no way: the window is had by the next queue. */
 static void test_answer_lost(void **state)
@@ -2408,6 +2458,7 @@ int main(void)
 		cmocka_unit_test(test_no_inline),
 		cmocka_unit_test(test_short_works),
 		cmocka_unit_test(test_post_refused),
+		cmocka_unit_test(test_refused_owes),
 		cmocka_unit_test(test_like_messages),
 		cmocka_unit_test(test_tiny_messages),
 		cmocka_unit_test(test_backpressure),

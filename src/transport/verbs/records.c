@@ -85,7 +85,7 @@ uint64_t records_first(const struct pair *pair)
  * handled: all that it was asked for is told of, and it does not say so by itself. */
 static bool slot_asks(struct pair *pair, const struct send_slot *slot)
 {
-	uint64_t first = list_empty(&pair->sent) ? slot->number : records_first(pair);
+	uint64_t first = records_first(pair);
 
 	pair->card->owner->tight = true;
 	return first >= pair->asked && slot->number - first < share_worth(pair->granted - first);
@@ -292,6 +292,33 @@ static void slot_write(struct pair *pair, struct send_slot *slot, const struct r
 	slot->number = pair->next++;
 }
 
+/* The peer is to be told what was handled, by then at the latest. */
+static void records_owe(struct pair *pair, uint64_t when_ns)
+{
+	if (when_ns >= pair->owed_ns)
+		return;
+	pair->owed_ns = when_ns;
+	card_wake(pair->card, when_ns);
+}
+
+/* A head was not posted: what it was to ask is not asked, and what it was to say, if anything was owed, a note says. */
+static void head_unsaid(struct pair *pair, const struct head *head, uint64_t owed_ns)
+{
+	if (head->flags & HEAD_SOON)
+		pair->asked = records_first(pair);
+	if (owed_ns != UINT64_MAX)
+		records_owe(pair, pair->card->now_ns);
+}
+
+/* One that was not posted. */
+__attribute__((noinline)) static void slot_take_back(struct pair *pair, struct send_slot *slot, uint64_t owed_ns)
+{
+	list_remove(&slot->node);
+	slot_put(slot);
+	pair->next--;
+	head_unsaid(pair, (const void *)slot->bytes, owed_ns);
+}
+
 int records_push(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
 		 uint32_t length)
 {
@@ -300,6 +327,7 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	struct slots *slots = slots_for(card, record, length, brief);
 	struct list_node *node = list_first(&slots->free);
 	struct send_slot *slot;
+	uint64_t owed_ns;
 
 	if (pair->state != PAIR_OPEN) {
 		pair_want(pair);
@@ -314,10 +342,9 @@ int records_push(struct pair *pair, const struct record *record, const struct ve
 	slots->count--;
 	slot_write(pair, slot, record, payload, offset, length, brief);
 	list_push_back(&pair->sent, &slot->node);
+	owed_ns = pair->owed_ns;
 	if (slot_post(pair, slot) == THOLE_ERR_AGAIN) { /* else, where it fails, it goes by the next queue */
-		list_remove(&slot->node);
-		slot_put(slot);
-		pair->next--;
+		slot_take_back(pair, slot, owed_ns);
 		return THOLE_ERR_AGAIN;
 	}
 	pair_alive(pair);
@@ -355,9 +382,11 @@ static void note_post(struct pair *pair, uint16_t flags)
 	struct nic_segment segment = {&head, sizeof(head), 0};
 	struct nic_work work = {.operation = NIC_SEND, .flags = NIC_POST_INLINE | NIC_POST_SILENT, .count = 1,
 				.segments = &segment, .id = work_id(WORK_NOTE, 0)};
+	uint64_t owed_ns = pair->owed_ns;
 
 	records_stamp(pair, &head);
-	pair_post(pair, &work); /* where it fails, the queue is broken, and says so */
+	if (pair_post(pair, &work) == THOLE_ERR_AGAIN) /* else, where it fails, the queue is broken, and says so */
+		head_unsaid(pair, &head, owed_ns);
 }
 
 void records_tell(struct pair *pair)
@@ -375,15 +404,6 @@ void records_tell(struct pair *pair)
 void records_tell_chunk(struct pair *pair)
 {
 	note_post(pair, HEAD_CHUNK);
-}
-
-/* The peer is to be told what was handled, by then at the latest. */
-static void records_owe(struct pair *pair, uint64_t when_ns)
-{
-	if (when_ns >= pair->owed_ns)
-		return;
-	pair->owed_ns = when_ns;
-	card_wake(pair->card, when_ns);
 }
 
 bool records_drained(const struct pair *pair)
