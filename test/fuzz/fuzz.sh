@@ -19,7 +19,7 @@ case $target in
 hostile) link=(-Wl,--wrap=process_vm_readv -Wl,--wrap=process_vm_writev) ;;
 codec) length=9300 ;;
 engine)
-	for part in carrier frames mover network nic nic_models op process settle traffic world; do
+	for part in carrier exposed frames mover network nic nic_models op process settle traffic world; do
 		own+=("$root/sim/$part.c")
 	done ;;
 *) echo "fuzz.sh: no target $target" >&2; exit 2 ;;
