@@ -147,9 +147,7 @@ install: $(TOOL)/meson
 uninstall: $(TOOL)/meson
 	@test -f $(BUILD)/release/build.ninja || { echo "thole: $(BUILD)/release, which knows what was installed, is gone;" \
 		"make install PREFIX=$(PREFIX) makes it again" >&2; exit 2; }
-	@$(MESON) configure $(BUILD)/release -Dprefix="$(PREFIX)"
-	@$(MESON) compile -C $(BUILD)/release --ninja-args=build.ninja # what is listed goes by it from now on
-	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release $(STAGE)
+	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release "$(PREFIX)" $(STAGE)
 
 wheel: $(TOOL)/meson
 	@tools/packages.sh build

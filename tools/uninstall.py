@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Take back what `meson install` put somewhere: uninstall.py BUILD [DESTDIR], with meson in PATH.
+"""Take back what `meson install` put somewhere: uninstall.py BUILD [PREFIX [DESTDIR]], with meson in PATH.
 
-The build folder knows what is installed and where, so it need not be the run that installed. Meson's list of files
-is of when it last made build files, and the prefix of when it was configured: where these differ, nothing is removed.
-Folders that are left empty go too, but for those of the system.
+The build folder knows what is installed and where, so it need not be the run that installed; below another prefix than
+the last one are the same files. Meson's list of them is of when it last made build files, and the prefix of when it was
+configured: where these differ, nothing is removed. Folders that are left empty go too, but for those of the system.
 """
 
 from __future__ import annotations
@@ -57,17 +57,19 @@ def prune(folder: Path, prefix: Path, systems: bool) -> None:
 
 
 def main() -> int:
-    build, destdir = [*sys.argv[1:], ""][:2]
+    build, wanted, destdir = [*sys.argv[1:], "", ""][:3]
     options = {row["name"]: row["value"] for row in introspect(build, "buildoptions")}  # type: ignore[attr-defined]
-    prefix = Path(options["prefix"])
-    listed = [Path(path) for path in introspect(build, "installed").values()]  # type: ignore[attr-defined]
-    for path in listed:
-        if prefix not in path.parents:
+    last = Path(options["prefix"])
+    prefix = Path(wanted or last)
+    found = [Path(path) for path in introspect(build, "installed").values()]  # type: ignore[attr-defined]
+    for path in found:
+        if last not in path.parents:
             print(
-                f"{path} is not below {prefix}; first: meson setup --reconfigure {build} -Dprefix={prefix}",
+                f"{path} is not below {last}; first: meson setup --reconfigure {build} -Dprefix={last}",
                 file=sys.stderr,
             )
             return 2
+    listed = [prefix / path.relative_to(last) for path in found]
     if not destdir and linked_by_setup(prefix):
         print(
             f"thole setup made MPIs use what is below {prefix}; first: {prefix}/bin/thole setup --undo",

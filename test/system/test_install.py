@@ -199,7 +199,7 @@ def test_uninstall__nothing_is_left(build: Path, tmp_path: Path) -> None:
     names = {str(path.relative_to(below)) for path in below.rglob("*")}
     assert {f"share/man/{page}" for page in PAGES} <= names
     assert {"share/thole/wireshark/thole.lua", "share/bash-completion/completions/thole"} <= names
-    said = ran(ROOT / "tools" / "uninstall.py", build, tmp_path, env=env)
+    said = ran(ROOT / "tools" / "uninstall.py", build, "", tmp_path, env=env)
     assert "removed" in said
     left = {
         name
@@ -229,6 +229,7 @@ def test_uninstall__of_two_prefixes_the_one_that_is_named(build: Path, tmp_path:
     first, second = (tmp_path / name for name in ("first", "second"))
     for prefix in (first, second):
         ran(*make, "install", f"PREFIX={prefix}", env=env)
+    (tmp_path / "meson.build").write_text("project('toy')\n")  # a later version, which was not installed
     for prefix, left in ((first, [second]), (second, [])):
         said = ran(*make, "uninstall", f"PREFIX={prefix}", env=env)
         assert f"removed 1 files below {prefix}" in said
@@ -278,9 +279,9 @@ def options_of(build: Path, env: dict[str, str]) -> list[dict[str, str]]:
 def test_make__names_with_blanks(build: Path) -> None:
     said = ran("make", "-n", "-C", ROOT, "install", "uninstall", f"BUILD={build}", "PREFIX=/a b", "DESTDIR=c d")
     words = shlex.split(said.replace("\\\n", " "))
-    assert words.count("-Dprefix=/a b") == 3
-    for word in ("--destdir", str(build / "release")):
-        assert (word, f"{ROOT}/c d") in zip(words, words[1:])
+    assert words.count("-Dprefix=/a b") == 2
+    for pair in (("--destdir", f"{ROOT}/c d"), (str(build / "release"), "/a b"), ("/a b", f"{ROOT}/c d")):
+        assert pair in zip(words, words[1:])
 
 
 @pytest.mark.parametrize("kind", ["test", "test-all"])
