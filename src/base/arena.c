@@ -40,7 +40,7 @@ struct arena {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_t holder;      /* who has the lock */
+static pthread_t holder;      /* who has the lock: a handler that has interrupted him and forks cannot wait for it */
 static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
@@ -486,17 +486,25 @@ static void arena_forked(void)
 	arena_unlock();
 }
 
+static void child_close(struct arena *arena)
+{
+	if (arena->base && arena_has_file(arena))
+		close(arena->file.fd);
+	arena->file.fd = -1;
+}
+
 /* An arena that is not retired is the parent's alone, and so are headers. Pages of the others are not a child's to
- * give back, and the page that says that there are children stays mapped. */
+ * give back, and the page that says that there are children stays mapped. If a handler has forked amid an allocation,
+ * that may go on in the child, too, which then reaches nothing of the parent's and has no arenas. */
 static void arena_child(void)
 {
-	if (!arena_forks())
-		return;
+	bool amid = !arena_forks();
+
 	for (int i = 0; i < ARENAS_MAX; i++) {
+		child_close(&arenas[i]);
+		if (amid)
+			continue;
 		arenas[i].header = NULL;
-		if (arenas[i].base && arena_has_file(&arenas[i]))
-			close(arenas[i].file.fd);
-		arenas[i].file.fd = -1;
 		if (arenas[i].base && !arenas[i].retired)
 			arena_drop(&arenas[i]);
 	}
@@ -505,6 +513,9 @@ static void arena_child(void)
 	children.file.fd = -1;
 	children.page = NULL;
 	current = NULL;
+	refused |= amid;
+	if (amid)
+		return;
 	store_relaxed(&forker, 0);
 	arena_unlock();
 }

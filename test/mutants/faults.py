@@ -2111,6 +2111,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "what goes on in the child of a handler's fork reaches the parent's memory",
+        "src/base/arena.c",
+        "\tfor (int i = 0; i < ARENAS_MAX; i++) {\n\t\tchild_close(&arenas[i]);\n",
+        "\tfor (int i = 0; i < ARENAS_MAX; i++) {\n\t\tif (!amid)\n\t\t\tchild_close(&arenas[i]);\n",
+    ),
+    Fault(
         "a descriptor is the program's standard error",
         LIMITS,
         "if (fd < 0 || fd > STDERR_FILENO)",
@@ -4262,8 +4268,8 @@ FAULTS = [
     Fault(
         "a forked child believes that it still forks",
         "src/base/arena.c",
-        "\tcurrent = NULL;\n\tstore_relaxed(&forker, 0);\n",
-        "\tcurrent = NULL;\n",
+        "\tif (amid)\n\t\treturn;\n\tstore_relaxed(&forker, 0);\n",
+        "\tif (amid)\n\t\treturn;\n",
     ),
     Fault(
         "a fork handler that allocates is not known to fork",

@@ -663,14 +663,22 @@ static void fork__beside_handlers_that_allocate(void **state)
 }
 
 static bool interrupted; /* the next hole that is punched is, by a signal */
+static bool returns;     /* the child of its handler, when it is told to */
+static int told[2];
 static pid_t fork_of_handler;
 
 static void handler_forks(int signal)
 {
+	char byte;
+
 	(void)signal;
 	fork_of_handler = fork();
-	if (fork_of_handler == 0)
+	if (fork_of_handler != 0)
+		return;
+	if (!returns)
 		_exit(0);
+	if (read(told[0], &byte, 1) != 1)
+		_exit(2);
 }
 
 /* The C library's, in its place. */
@@ -681,6 +689,32 @@ int fallocate(int fd, int mode, off_t from, off_t length)
 		raise(SIGUSR1);
 	}
 	return (int)syscall(SYS_fallocate, fd, mode, from, length);
+}
+
+/* Nor does what it has interrupted go on in the child as if the memory were its own: the parent uses that again. */
+static void fork__by_a_handler_that_returns(void **state)
+{
+	char *block = block_new(80 * MIB);
+	bool zero;
+
+	(void)state;
+	assert_int_equal(pipe(told), 0);
+	signal(SIGUSR1, handler_forks);
+	interrupted = returns = true;
+	arena_free(block);
+	returns = false;
+	signal(SIGUSR1, SIG_DFL);
+	if (fork_of_handler == 0)
+		_exit(arena_alloc(MIB, 1, &zero) == NULL ? 0 : 1);
+	assert_true(fork_of_handler > 0);
+	assert_ptr_equal(block_new(80 * MIB), block);
+	memset(block, 1, 80 * MIB);
+	assert_int_equal(write(told[1], "", 1), 1);
+	assert_int_equal(child_status(fork_of_handler), 0);
+	assert_true(holds(block, 0, 80 * MIB, 1));
+	assert_true(arena_free(block));
+	close(told[0]);
+	close(told[1]);
 }
 
 /* A handler may fork wherever it is called, and its child may run another program. */
@@ -997,6 +1031,7 @@ int main(void)
 		cmocka_unit_test(fork__a_child_has_threads),
 		cmocka_unit_test(fork__beside_handlers_that_allocate),
 		cmocka_unit_test(fork__by_a_handler_amid_a_free),
+		cmocka_unit_test(fork__by_a_handler_that_returns),
 		cmocka_unit_test(fork__by_the_bare_call),
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),
