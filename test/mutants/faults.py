@@ -5422,10 +5422,16 @@ FAULTS = [
         "\thead_unsaid",
     ),
     Fault(
+        "a queue that refuses the same record each time is made again and again",
+        "src/transport/verbs/card.h",
+        "\t\tif (pair->state == PAIR_OPEN)\n\t\t\tpair_fails(pair);\n\t\tpair_break(pair);",
+        "\t\tpair_break(pair);",
+    ),
+    Fault(
         "a queue that has refused a record is used on",
         "src/transport/verbs/card.h",
-        "if (status == THOLE_ERR_SYSTEM) /*",
-        "if (status > 0) /*",
+        "if (status == THOLE_ERR_SYSTEM) { /*",
+        "if (status > 0) { /*",
     ),
     Fault(
         "each record asks for news while slots are few",

@@ -2335,6 +2335,35 @@ static void test_breaks_again(void **state)
 	end();
 }
 
+static int post_short_alone(struct nic_queue *queue, const struct nic_work *work)
+{
+	bool is_long = work->operation <= NIC_WRITE && work->count == 1 && work->segments->length > NARROW;
+
+	return is_long ? THOLE_ERR_SYSTEM : wide->post(queue, work);
+}
+
+/* So is one by which the adapter refuses the same record each time. */
+static void test_refused_again(void **state)
+{
+	struct nic_calls calls;
+
+	(void)state;
+	begin_beside();
+	message_within(1, 0, 100, 20 * MILLISECOND);
+	wide = bench.process[0]->nic->nic.calls;
+	calls = *wide;
+	calls.post = post_short_alone;
+	bench.process[0]->nic->nic.calls = &calls;
+	for (uint32_t i = 1; i <= 3; i++) {
+		message_narrow(4 * NARROW);
+		assert_int_equal(counter(0, COUNTER_VERBS_OVER), i);
+		assert_int_equal(counter(0, COUNTER_QUEUES_BROKEN), 3 * i);
+		by_queue_again();
+	}
+	bench.process[0]->nic->nic.calls = wide;
+	end();
+}
+
 /* Those that break while something is done by each are made anew, also by whom only something comes. */
 static void test_breaks_often(void **state)
 {
@@ -2505,6 +2534,7 @@ int main(void)
 		cmocka_unit_test(test_over_beside),
 		cmocka_unit_test(test_over_lent),
 		cmocka_unit_test(test_breaks_again),
+		cmocka_unit_test(test_refused_again),
 		cmocka_unit_test(test_breaks_often),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_rouses),

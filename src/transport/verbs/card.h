@@ -532,8 +532,11 @@ static inline int pair_post(struct pair *pair, struct nic_work *work)
 		work->id |= (uint64_t)pair->silent << WORK_SILENT_SHIFT;
 	}
 	status = pair->card->nic->calls->post(pair->queue, work);
-	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
+	if (status == THOLE_ERR_SYSTEM) { /* nothing else says so, and what comes behind may not overtake it */
+		if (pair->state == PAIR_OPEN)
+			pair_fails(pair);
 		pair_break(pair);
+	}
 	if (status)
 		return status;
 	pair->works++;
