@@ -391,8 +391,8 @@ THOLE_API int thole_tend(struct thole_endpoint *endpoint);
 /* For an event loop: a file descriptor that becomes readable when there is something to progress, provided that
  * thole_arm returned 0 just before. thole_arm returns AGAIN while there is something already, as a completion for
  * thole_poll. What other threads begin while the loop sleeps makes it readable, too, where there is something to do for
- * it, and what they complete at once for thole_poll; so do their calls that progress, within a millisecond. Several
- * threads may run such loops on one endpoint; each wakes every millisecond then. */
+ * it, and what they complete at once; so do their calls that progress, within a millisecond. Several threads may run
+ * such loops on one endpoint; each wakes every millisecond then. */
 THOLE_API int thole_fd(struct thole_endpoint *endpoint);
 THOLE_API int thole_arm(struct thole_endpoint *endpoint);
 

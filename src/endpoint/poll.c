@@ -8,6 +8,13 @@
 
 /* ---- Requests --------------------------------------------------------------------------------------- */
 
+/* A loop that looks is here, or another thread is, which leaves it word (endpoint_left). */
+static void poll_enter(struct thole_endpoint *endpoint)
+{
+	endpoint_lock(endpoint);
+	endpoint->loop_awaits = false;
+}
+
 static int poll_request(struct thole_endpoint *endpoint, struct thole_request *request,
 			struct thole_completion *completion_p)
 {
@@ -24,7 +31,7 @@ int thole_test(struct thole_endpoint *endpoint, struct thole_request *handle,
 {
 	int done;
 
-	endpoint_lock(endpoint);
+	poll_enter(endpoint);
 	done = poll_request(endpoint, handle, completion_p);
 	endpoint_leave(endpoint);
 	return done;
@@ -34,7 +41,7 @@ int thole_peek(struct thole_endpoint *endpoint, struct thole_request **request_p
 {
 	int found = 0;
 
-	endpoint_lock(endpoint);
+	poll_enter(endpoint);
 	if (list_empty(&endpoint->done))
 		endpoint_progress(endpoint);
 	if (!list_empty(&endpoint->done)) {
@@ -51,8 +58,7 @@ int thole_poll(struct thole_endpoint *endpoint, struct thole_completion *complet
 	size_t n = 0;
 	int handled;
 
-	endpoint_lock(endpoint);
-	endpoint->awaited = false; /* its loop is here, or another thread, which leaves it word (endpoint_left) */
+	poll_enter(endpoint);
 	handled = endpoint_progress(endpoint);
 	while (n < count && !list_empty(&endpoint->queue))
 		request_collect(container_of(list_first(&endpoint->queue), struct thole_request, node),

@@ -93,7 +93,7 @@ int thole_arm(struct thole_endpoint *endpoint)
 	whole->armed = endpoint->safe && longest > 0;
 	if (whole->armed)
 		whole->armed_thread = gettid();
-	endpoint->awaited = longest > 0;
+	endpoint->loop_awaits = longest > 0;
 	endpoint_unlock(endpoint);
 	return longest > 0 ? 0 : THOLE_ERR_AGAIN;
 }

@@ -101,14 +101,15 @@ static void request_end_part(struct thole_request *part)
 	}
 }
 
-/* For thole_poll. A loop that sleeps is woken: no descriptor shows what another thread's call completes at once. */
-static void request_queue(struct thole_request *request)
+/* Into the list that it is fetched from. A loop that sleeps is woken: no descriptor shows what another thread's call
+ * completes at once. */
+static void request_is_ready(struct thole_request *request, enum request_state state, struct list_node *list)
 {
 	struct thole_endpoint *endpoint = request->endpoint;
 
-	request->state = REQUEST_QUEUED;
-	list_push_back(&endpoint->queue, &request->node);
-	if (endpoint->awaited)
+	request->state = state;
+	list_push_back(list, &request->node);
+	if (endpoint->loop_awaits)
 		transport_rouse(&endpoint->base, 0);
 }
 
@@ -122,8 +123,7 @@ void request_complete(struct thole_request *request, int status)
 	if (request->parent)
 		request_end_part(request);
 	if (request->handle) {
-		request->state = REQUEST_DONE;
-		list_push_back(&endpoint->done, &request->node);
+		request_is_ready(request, REQUEST_DONE, &endpoint->done);
 		return;
 	}
 	if ((request->flags & THOLE_QUIET) && !request->status && !(request->flags & THOLE_MULTI_END)) {
@@ -131,7 +131,7 @@ void request_complete(struct thole_request *request, int status)
 		return;
 	}
 	if (!endpoint->complete) {
-		request_queue(request);
+		request_is_ready(request, REQUEST_QUEUED, &endpoint->queue);
 		return;
 	}
 	request_describe(request, &completion);
@@ -177,5 +177,5 @@ void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_compl
 	request->message_length = completion->message_length;
 	request->peer = endpoint_peer(endpoint, completion->peer);
 	request->status = completion->status;
-	request_queue(request);
+	request_is_ready(request, REQUEST_QUEUED, &endpoint->queue);
 }

@@ -173,7 +173,7 @@ struct thole_endpoint {
 	/* messages to be screened or handed out for it; while there are any, arrivals join them */
 	uint32_t screened;
 	bool corked;                 /* a transmit follows anyway, at the end of this progress call */
-	bool awaited;                /* an event loop may sleep until there is something in `queue` */
+	bool loop_awaits;            /* an event loop may sleep until something is complete */
 	bool safe;                   /* take the lock */
 	bool awaits;                 /* perhaps a receive names a peer that is not connected: peer_reach_awaited */
 	uint8_t screening;           /* enum screening */

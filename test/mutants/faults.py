@@ -7237,7 +7237,7 @@ FAULTS = [
     Fault(
         "what another thread's call completes at once wakes no event loop",
         "src/message/request.c",
-        "\tif (endpoint->awaited)\n\t\ttransport_rouse(&endpoint->base, 0);\n",
+        "\tif (endpoint->loop_awaits)\n\t\ttransport_rouse(&endpoint->base, 0);\n",
         "",
     ),
     Fault(
@@ -7249,8 +7249,8 @@ FAULTS = [
     Fault(
         "an event loop rouses itself by what it finds",
         "src/endpoint/poll.c",
-        "\tendpoint->awaited = false; /* its loop",
-        "\t; /* its loop",
+        "\tendpoint->loop_awaits = false;\n",
+        "",
     ),
     Fault(
         "a queue that breaks again and again is made anew for ever",

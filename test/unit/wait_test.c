@@ -1158,6 +1158,14 @@ static void *sends(void *arg)
 	return NULL;
 }
 
+static void *sends_by_name(void *arg)
+{
+	struct thole_request *request;
+
+	assert_int_equal(thole_send(arg, 0, NULL, 0, 0, 0, 0, NULL, &request), 0);
+	return NULL;
+}
+
 static void *withdraws(void *arg)
 {
 	assert_int_equal(thole_cancel_context(arg, arg), 1);
@@ -1212,6 +1220,7 @@ static void arm__and_others_complete(void **state)
 	static const char *const options[] = {"network=off", NULL};
 	void *(*const ways[])(void *arg) = {receives, sends, withdraws};
 	struct thole_completion done;
+	struct thole_request *named;
 	struct pair pair;
 
 	(void)state;
@@ -1230,6 +1239,11 @@ static void arm__and_others_complete(void **state)
 		assert_true(loop_wakes(pair.b));
 		assert_int_equal(thole_poll(pair.b, &done, 1), 1);
 	}
+	loop_arm(pair.b);
+	other_does(sends_by_name, pair.b);
+	assert_true(loop_wakes(pair.b));
+	assert_int_equal(thole_peek(pair.b, &named), 1);
+	assert_int_equal(thole_test(pair.b, named, &done), 1);
 	receives(pair.b);
 	loop_arm(pair.b);
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 7, 0, THOLE_QUIET, NULL, NULL), 0);
