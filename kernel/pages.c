@@ -20,7 +20,9 @@
 
 enum {
 	CHUNK_MAX = 512, /* pages: no lock is held for longer than these take */
-	TRIES_MAX = 64   /* changes of a mapping, without getting further than ever before, after which these win */
+	TRIES_MAX = 64,  /* changes of a mapping, without getting further than ever before, after which these win */
+	GONE_MAX = 128   /* times that pins went in one call, likewise: each sends it back to the front; where the call
+			  * itself has pages copied or moved it takes some ten (pages_settle) */
 };
 
 static unsigned int chunk_pages = 32;
@@ -422,14 +424,16 @@ struct progress {
 	u64 next;     /* page: the next run begins there or further back, unless pins went meanwhile */
 	u64 furthest; /* the most that this was */
 	int vain;     /* runs pinned in vain, and times that pins went, since then */
+	int gone;     /* times that pins went, in all */
 };
 
 /* What became of a run. Returns 0 if there may be another one. A change that comes more rarely than a run makes none of
  * them fail, but takes what is pinned; so it counts, too. */
 static int progress_add(struct progress *progress, const struct region_run *run, int status)
 {
-	bool vain = status == -EAGAIN || run->page < progress->next;
+	bool gone = run->page < progress->next, vain = gone || status == -EAGAIN;
 
+	progress->gone += gone;
 	progress->next = run->page + (status ? 0 : 1);
 	if (progress->next > progress->furthest) {
 		progress->furthest = progress->next;
@@ -439,7 +443,7 @@ static int progress_add(struct progress *progress, const struct region_run *run,
 	}
 	if (status && status != -EAGAIN)
 		return status;
-	return progress->vain < TRIES_MAX ? 0 : -EAGAIN;
+	return progress->vain < TRIES_MAX && progress->gone < GONE_MAX ? 0 : -EAGAIN;
 }
 
 static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)

@@ -723,6 +723,70 @@ static void case_changing(void)
 	CHECK(forget(&driver, id) == 0 && pages_pinned() == 0);
 }
 
+enum { CHASED = THOLE_DRIVER_SEGMENTS - 1 }; /* pages, each a run of its own, behind one that changes */
+
+struct chase {
+	struct driver driver;
+	int fd;                /* tells of pages that are asked for */
+	unsigned char *memory; /* those */
+	unsigned char *change; /* the one in front of them */
+	size_t furthest;       /* of the pages, the last one that was asked for to be pinned */
+	bool over;
+};
+
+/* A page is asked for. If it is to be pinned, which it never was before, all pins go. Those behind it, which may have
+ * been asked for ahead, are asked for again. */
+static void chase_change(struct chase *chase, size_t page)
+{
+	size_t behind;
+
+	if (chase->driver.shared->locked) {
+		chase->furthest = page;
+		CHECK(madvise(chase->change, PAGE, MADV_DONTNEED) == 0);
+	}
+	behind = chase->furthest + 1;
+	CHECK(behind == CHASED ||
+	      madvise(chase->memory + behind * PAGE, (CHASED - behind) * PAGE, MADV_DONTNEED) == 0);
+}
+
+static void *chase_answer(void *argument)
+{
+	static const unsigned char zeros[PAGE];
+	struct chase *chase = argument;
+	struct uffd_msg message;
+
+	while (read(chase->fd, &message, sizeof(message)) == sizeof(message)) {
+		uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(PAGE - 1);
+		struct uffdio_copy answer = {.dst = at, .src = (uintptr_t)zeros, .len = PAGE};
+
+		if (!__atomic_load_n(&chase->over, __ATOMIC_ACQUIRE))
+			chase_change(chase, (at - (uintptr_t)chase->memory) / PAGE);
+		CHECK(ioctl(chase->fd, UFFDIO_COPY, &answer) == 0);
+	}
+	return NULL;
+}
+
+/* A mapping that changes whenever pinning has got further than ever before: that ends, too, and not with the region. */
+static void case_chased(void)
+{
+	struct chase chase = {.driver = driver_open(), .memory = memory_new(LENGTH), .change = memory_new(PAGE)};
+	struct thole_driver_segment segments[CHASED + 1] = {{(uintptr_t)chase.change, PAGE}};
+	struct thole_driver_pin answer;
+	pthread_t thread;
+	uint32_t id;
+
+	for (size_t i = 0; i < CHASED; i++)
+		segments[i + 1] = (struct thole_driver_segment){(uintptr_t)chase.memory + i * PAGE, PAGE};
+	id = declare_vector(&chase.driver, segments, CHASED + 1, THOLE_DRIVER_WRITE);
+	chase.fd = userfault_over(chase.memory);
+	CHECK(id && pthread_create(&thread, NULL, chase_answer, &chase) == 0);
+	CHECK(pin(&chase.driver, id, sizeof(segments) / sizeof(segments[0]) * PAGE, 0, &answer) == -EAGAIN);
+	CHECK(chase.furthest > CHASED / 4); /* and not because a run was in vain too often */
+	__atomic_store_n(&chase.over, true, __ATOMIC_RELEASE);
+	CHECK(pin(&chase.driver, id, sizeof(segments) / sizeof(segments[0]) * PAGE, 0, &answer) == 0);
+	CHECK(pages_pinned() == CHASED + 1);
+}
+
 static void write_text(const char *folder, const char *name, const char *text)
 {
 	char path[128];
@@ -913,8 +977,8 @@ static const struct {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
 	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(swap), CASE(shrink), CASE(vector),
-	CASE(overlapping), CASE(background), CASE(changing), CASE(charged), CASE(limit), CASE(order), CASE(arguments),
-	CASE(many), CASE(watch),
+	CASE(overlapping), CASE(background), CASE(changing), CASE(chased), CASE(charged), CASE(limit), CASE(order),
+	CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -24,8 +24,8 @@ Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill "
-    "userfault stuck stuck_call swap shrink vector overlapping background changing charged limit order arguments many "
-    "watch"
+    "userfault stuck stuck_call swap shrink vector overlapping background changing chased charged limit order arguments "
+    "many watch"
 ).split()
 REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
