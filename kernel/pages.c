@@ -13,6 +13,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/vmalloc.h>
 #include <linux/wait_bit.h>
 
 #include "compat.h"
@@ -471,14 +472,22 @@ static int pages_pin_all(struct pages *pages, u64 bytes, u64 soon)
 	return status;
 }
 
+/* It may be large: refused, rather than that a process of the cgroup is killed for it. With that wish kvmalloc would
+ * first try hard to have a large one in one piece, by moving what is in the way, and a message waits. */
+static void *list_new(size_t bytes)
+{
+	gfp_t how = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_RETRY_MAYFAIL | __GFP_NOWARN;
+
+	return bytes <= PAGE_SIZE << PAGE_ALLOC_COSTLY_ORDER ? kvmalloc(bytes, how) : __vmalloc(bytes, how);
+}
+
 int pages_foresee(struct pages *pages)
 {
 	struct page **list;
 
 	if (READ_ONCE(pages->list))
 		return 0;
-	/* It may be large: refused, rather than that a process of the cgroup is killed for it. */
-	list = kvcalloc(pages->region.pages, sizeof(*list), GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN);
+	list = list_new(pages->region.pages * sizeof(*list));
 	if (!list)
 		return -ENOMEM;
 	if (cmpxchg(&pages->list, NULL, list))
