@@ -135,7 +135,7 @@ struct mover {
 	bool busy;                /* somebody answers them */
 	struct work_struct work;
 	struct hrtimer pause;     /* until it goes on, where there was no room */
-	u32 pause_ns;             /* how long the last one was; 0: none since a packet was made */
+	u32 pause_ns;             /* how long the last one was; 0: none since a packet was made, or nothing waited */
 	struct blocks blocks;
 	struct list_head expecting; /* connections of whom blocks are expected */
 	atomic_t fetches;         /* whose memory is there, told or not */

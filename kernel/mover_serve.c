@@ -247,7 +247,14 @@ static bool mover_serve_claim(struct mover *mover)
 	return claimed;
 }
 
-/* The claim ends with -ENOENT, under the lock: whoever adds something later, claims anew. */
+/* The claim ends, under the lock: whoever adds something later, claims anew, and did not wait for room. */
+static void mover_serve_rest(struct mover *mover)
+{
+	mover->busy = false;
+	mover->pause_ns = 0;
+}
+
+/* The claim ends with -ENOENT. */
 static int mover_serve_turn(struct mover *mover, struct serve_want *want)
 {
 	int status;
@@ -255,7 +262,7 @@ static int mover_serve_turn(struct mover *mover, struct serve_want *want)
 	mover_lock(mover);
 	status = mover_serve_packet(mover, want);
 	if (status == -ENOENT)
-		mover->busy = false;
+		mover_serve_rest(mover);
 	mover_unlock(mover);
 	return status;
 }
@@ -279,7 +286,7 @@ static void mover_serve_pass(struct mover *mover, bool room)
 {
 	mover_lock(mover);
 	if (list_empty(&mover->serving))
-		mover->busy = false;
+		mover_serve_rest(mover);
 	else if (room)
 		mover_queue(&mover->work);
 	else
