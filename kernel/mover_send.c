@@ -183,6 +183,14 @@ static inline bool send_add(struct send_packet *send, struct page *page, u32 wit
 	return true;
 }
 
+/* A page of our own, which goes with the packet, is counted whole, as what the packet takes of its socket's buffer. */
+static void send_count_whole(struct send_packet *send, u32 used)
+{
+	send->first->truesize += PAGE_SIZE - used;
+	if (send->last != send->first)
+		send->last->truesize += PAGE_SIZE - used;
+}
+
 /* Payload from an offset in a window on. */
 static bool send_add_payload(struct send_packet *send, const struct pages *pages, u64 start, u64 offset, u32 length)
 {
@@ -239,6 +247,7 @@ static noinline bool send_copy_payload(struct send_packet *send, const struct pa
 		}
 		send->first->pfmemalloc |= page_is_pfmemalloc(page);
 		made = send_add(send, page, 0, end);
+		send_count_whole(send, end);
 		put_page(page); /* the packet has its own reference */
 	}
 	return made;
@@ -326,6 +335,7 @@ int mover_send_data(struct mover_connection *connection, struct answer *answer, 
 	if (send.first)
 		send_count(&send);
 	if (made && send.frames) {
+		send_count_whole(&send, send.frames * send.head);
 		send_stamp(connection, page_address(send.heads), send.head, send.frame, send.bytes, send.frames);
 		if (send.frames > 1)
 			send_segments(send.first, &send);

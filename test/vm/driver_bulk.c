@@ -1249,10 +1249,17 @@ static void case_marked(struct side *side)
 
 enum { HELD = 300, HELD_HOST = 77 }; /* more than the kernel has workers of a kind for; a host that nobody is */
 
-static void held_pull(const struct side *held)
+/* Packets to a host that is not there wait to hear who it is. */
+static void held_hold(void)
+{
+	run("echo 3600000 >/proc/sys/net/ipv4/neigh/ve0/retrans_time_ms");
+	run("echo 1000000000 >/proc/sys/net/ipv4/neigh/ve0/unres_qlen_bytes");
+}
+
+static void held_pull(const struct side *held, uint32_t wanted)
 {
 	struct packet pull = {.type = PACKET_PULL, .to = 10, .session = session_of(0),
-			      .pull = {.window = WINDOW, .length = LENGTH, .frame = held->frame}};
+			      .pull = {.window = WINDOW, .length = wanted, .frame = held->frame}};
 	struct sockaddr_in to;
 	socklen_t length = sizeof(to);
 	uint8_t frame[PACKET_HEAD_MAX];
@@ -1263,8 +1270,8 @@ static void held_pull(const struct side *held)
 	      (ssize_t)bytes);
 }
 
-/* Has sent a packet to that host, which waits to hear who it is; so for the next one there is no room. */
-static void held_begin(struct side *held)
+/* A peer at that host; once a packet to it waits, there is no room for the next one. */
+static void held_open(struct side *held)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = address_of(0, 0).sin_addr};
 	struct thole_driver_connection wanted = connection_to(held);
@@ -1281,9 +1288,35 @@ static void held_begin(struct side *held)
 	wanted.mode = 0;
 	CHECK(ioctl(held->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == 0);
 	held->connection = wanted.id;
-	held->region = declare(&held->driver, held->memory, LENGTH, 0);
-	CHECK(held->region && expose(held, WINDOW, 0, LENGTH) == 0);
-	held_pull(held);
+}
+
+static void held_wait_sent(const struct side *held)
+{
+	for (unsigned i = 0; i < WAIT_MS && held->driver.shared->sent == 0; i++)
+		usleep(1000);
+	CHECK(held->driver.shared->sent > 0);
+}
+
+/* Of frames of many pieces each has a page of its own, as their heads together have: what is counted of the socket's
+ * buffer is what they take. */
+static void case_counted(struct side *side)
+{
+	enum { FRAMES = 10 };
+	struct side held = *side;
+	int counted;
+
+	if (side->number == 1) {
+		hear(side);
+		return;
+	}
+	held_hold();
+	held_open(&held);
+	scattered_expose(&held, WINDOW, side->frame / 17 + 1);
+	held_pull(&held, FRAMES * side->frame);
+	held_wait_sent(&held);
+	CHECK(ioctl(held.sockets[CHANNEL_BULK], SIOCOUTQ, &counted) == 0);
+	CHECK(held.driver.shared->sent == FRAMES && counted >= (FRAMES + 1) * PAGE);
+	say(side);
 }
 
 /* In a process of its own. */
@@ -1295,13 +1328,13 @@ static void held_all(const struct side *side)
 	CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
 	for (unsigned i = 0; i < HELD; i++) {
 		held[i] = *side;
-		held_begin(held + i);
+		held_open(held + i);
+		held[i].region = declare(&held[i].driver, held[i].memory, LENGTH, 0);
+		CHECK(held[i].region && expose(held + i, WINDOW, 0, LENGTH) == 0);
+		held_pull(held + i, LENGTH);
 	}
-	for (unsigned i = 0; i < HELD; i++) {
-		for (unsigned j = 0; j < WAIT_MS && held[i].driver.shared->sent == 0; j++)
-			usleep(1000);
-		CHECK(held[i].driver.shared->sent > 0);
-	}
+	for (unsigned i = 0; i < HELD; i++)
+		held_wait_sent(held + i);
 	say(side);
 	pause();
 }
@@ -1321,8 +1354,7 @@ static void case_held(struct side *side)
 		say(side);
 		return;
 	}
-	run("echo 3600000 >/proc/sys/net/ipv4/neigh/ve0/retrans_time_ms");
-	run("echo 1000000000 >/proc/sys/net/ipv4/neigh/ve0/unres_qlen_bytes");
+	held_hold();
 	run("echo 1 >/sys/kernel/rcu_expedited"); /* many sockets are given back */
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
 	child = fork();
@@ -1812,13 +1844,13 @@ static void case_cost_udp(struct side *side)
 static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
-	case_refused, case_steered, case_filtered, case_scattered, case_marked, case_held, case_stuck, case_reused,
-	case_cost, case_cost_udp,
+	case_refused, case_steered, case_filtered, case_scattered, case_marked, case_counted, case_held, case_stuck,
+	case_reused, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
 	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "marked",
-	"held", "stuck", "reused", "cost", "cost_udp",
+	"counted", "held", "stuck", "reused", "cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */
