@@ -245,7 +245,7 @@ static bool mapping_is_memory(const struct vm_area_struct *vma)
 }
 
 /* A worker pins of files what is there, and waits for none: others wait for workers, and a file system may never
- * answer. */
+ * answer. But for the lock: another thread of the process may wait for one with it held. */
 static long pin_for_process(struct mm_struct *mm, const struct region_run *run, unsigned int flags, struct page **list)
 {
 	unsigned long end = run->address + (run->pages << PAGE_SHIFT);
