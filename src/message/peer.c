@@ -340,9 +340,12 @@ void peer_fail_receives(struct peer *peer)
 }
 
 /* Of a local peer's address with mxoe, which is no more than a place, it may yet come there. */
-static bool peer_is_unwatched(const struct peer *peer)
+static bool peer_is_unwatched(struct peer *peer)
 {
+	const struct transport *transport = peer->base.transport;
+
 	return !peer->base.connected && !peer->base.gone && !transport_is_own(&peer->base) &&
+	       !(transport->watched && transport->watched(&peer->base)) &&
 	       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE);
 }
 

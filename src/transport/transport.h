@@ -217,6 +217,9 @@ struct transport {
 	bool (*moves_alone)(const struct transport_owner *owner);
 	/* An answer is awaited to what went to this peer by another transport: find out if it dies. NULL: none is. */
 	void (*watch)(struct transport_peer *peer);
+	/* Whether the end of a peer is seen without connect, since it has connected to this endpoint. NULL: it is
+	 * not. */
+	bool (*watched)(struct transport_peer *peer);
 	/* Tell all peers that the endpoint ends: once, before close. NULL: they see it. */
 	void (*notify_close)(struct transport_owner *owner);
 	/* What thole_peer_info says of the endpoint itself. NULL: nothing. */

@@ -3341,6 +3341,18 @@ FAULTS = [
         "\tendpoint_of(endpoint)->await_ns = UINT64_MAX;\n",
     ),
     Fault(
+        "who has connected to us is connected to for a receive alone",
+        PEER,
+        "\t       !(transport->watched && transport->watched(&peer->base)) &&\n",
+        "",
+    ),
+    Fault(
+        "whoever has connected to us by the network is connected to for a receive alone",
+        "src/transport/datagram/datagram.c",
+        "\t.watched = datagram_watched,\n",
+        "",
+    ),
+    Fault(
         "a local peer is taken to be gone that may yet come to its place",
         PEER,
         " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",

@@ -785,6 +785,41 @@ static void shm__nobody_is_awaited(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* But the end of who has connected to us is seen: no ring goes back there for that. */
+static void shm__who_is_heard_is_not_connected_to(void **state)
+{
+	static const char *const options[] = {"network=off", "peer_timeout=100ms", "spin=0", NULL};
+
+	(void)state;
+	for (int polls = 0; polls < 2; polls++) {
+		bool polled = false;
+		struct thole_request *receive;
+		struct thole_completion completion;
+		struct pair pair;
+		char byte = 1;
+
+		pair_open(&pair, options);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+			if (i == 0)
+				assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+			if (i == 0)
+				assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+		}
+		while (pair.a->awaits)
+			thole_progress(pair.a);
+		assert_int_equal(pair_counter(pair.a, "connects"), 0);
+		assert_null(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->out.segment);
+		endpoint_vanish(pair.b);
+		while (polls && !(polled = thole_test(pair.a, receive, &completion)))
+			;
+		if (!polled)
+			assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
+		assert_int_equal(completion.status, THOLE_ERR_PEER);
+		thole_endpoint_close(pair.a);
+	}
+}
+
 enum { WORDS = 100 };
 
 /* a says so much to b, of which b handles a part or has not even read the greeting, and is gone. */
@@ -1406,6 +1441,7 @@ int main(void)
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(shm__nobody_is_awaited),
+		cmocka_unit_test(shm__who_is_heard_is_not_connected_to),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),

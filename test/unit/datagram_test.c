@@ -579,6 +579,33 @@ static void end__nobody_is_awaited(void **state)
 	}
 }
 
+/* But the end of who has connected to us is seen: nobody is connected to for that. */
+static void end__who_is_heard_is_not_connected_to(void **state)
+{
+	static const char *const a[] = {HOST_A, "peer_timeout=200ms", "spin=0", NULL};
+	struct thole_request *receive;
+	struct thole_completion completion;
+	struct pair pair;
+	char byte = 1;
+
+	(void)state;
+	two_open(&pair, a, host_b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		if (i > 0)
+			break;
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		two_finish(&pair, pair.a, receive, &completion);
+	}
+	while (pair.a->awaits)
+		thole_progress(pair.a);
+	assert_false(endpoint_peer(pair.a, pair.a_to_b)->base.connected);
+	endpoint_vanish(pair.b);
+	assert_int_equal(thole_wait(pair.a, receive, FINISH_NS_MAX, &completion), 0);
+	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	thole_endpoint_close(pair.a);
+}
+
 static void end__other_key(void **state)
 {
 	static const char *const key_a[] = {HOST_A, "job_key=1", NULL}, *const key_b[] = {HOST_B, "job_key=2", NULL};
@@ -978,6 +1005,7 @@ int main(void)
 		cmocka_unit_test(end__last_words),
 		cmocka_unit_test(end__nobody_was_there),
 		cmocka_unit_test(end__nobody_is_awaited),
+		cmocka_unit_test(end__who_is_heard_is_not_connected_to),
 		cmocka_unit_test(end__other_key),
 		cmocka_unit_test(close__delivers),
 		cmocka_unit_test(close__leaves_no_descriptor),

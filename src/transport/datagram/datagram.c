@@ -232,6 +232,13 @@ static bool datagram_connected(struct transport_peer *peer)
 	return handshake_connected(peer);
 }
 
+static bool datagram_watched(struct transport_peer *peer)
+{
+	const struct connection *connection = connection_of(peer);
+
+	return connection && connection->state != CONNECTION_NEW;
+}
+
 static int datagram_key(struct transport_peer *peer, uint64_t key)
 {
 	datagram_time(datagram_of(peer->owner));
@@ -505,6 +512,7 @@ const struct transport datagram_transport = {
 	.watch = datagram_watch,
 	.notify_close = datagram_notify_close,
 	.info_own = datagram_info_own,
+	.watched = datagram_watched,
 	.reaches = datagram_reaches,
 	.connect = datagram_connect,
 	.push = datagram_push,

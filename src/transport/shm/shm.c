@@ -241,6 +241,13 @@ static bool shm_connected(struct transport_peer *peer)
 	return shm_link(peer)->connected;
 }
 
+static bool shm_watched(struct transport_peer *peer)
+{
+	const struct shm_peer *link = shm_link(peer);
+
+	return link && link->in.segment;
+}
+
 static void shm_info(struct transport_peer *peer, struct thole_peer_info *info_p)
 {
 	const struct shm_peer *link = shm_link(peer);
@@ -540,6 +547,7 @@ const struct transport shm_transport = {
 	.withdraw = shm_withdraw,
 	.close = shm_close_endpoint,
 	.drained = shm_drained,
+	.watched = shm_watched,
 	.reaches = shm_reaches,
 	.connect = connect_peer,
 	.push = shm_push,

@@ -542,6 +542,11 @@ static bool verbs_connected(struct transport_peer *peer)
 	return pair_of(peer)->state == PAIR_OPEN || pair_of(peer)->told;
 }
 
+static bool verbs_watched(struct transport_peer *peer)
+{
+	return !verbs_alone(peer->owner) && datagram_transport.watched(peer);
+}
+
 static int push_by_way(struct pair *pair, const struct record *record, const struct vector *payload, uint64_t offset,
 		       uint32_t length)
 {
@@ -791,6 +796,7 @@ const struct transport verbs_transport = {
 	.delivers = verbs_delivers,
 	.hasten = verbs_hasten,
 	.notify_close = verbs_notify_close,
+	.watched = verbs_watched,
 	.reaches = verbs_reaches,
 	.connect = verbs_connect,
 	.push = verbs_push,
