@@ -3353,6 +3353,30 @@ FAULTS = [
         "",
     ),
     Fault(
+        "want of something while connecting is the end of the peer",
+        CONNECT,
+        "\tif (error == THOLE_ERR_SYSTEM) {\n\t\tconnect_undo(peer);",
+        "\tif (error == THOLE_ERR_MEMORY) {\n\t\tconnect_undo(peer);",
+    ),
+    Fault(
+        "want of something while a greeting waits is the end of the peer",
+        CONNECT,
+        "if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM)",
+        "if (error == THOLE_ERR_AGAIN)",
+    ),
+    Fault(
+        "want of memory for a greeting is the end of the peer",
+        CONNECT,
+        "\tif (connect_is_want(reason))\n",
+        "\tif (0)\n",
+    ),
+    Fault(
+        "a greeting that waits has its connection watched already",
+        CONNECT,
+        "fd = watch_take(peer->owner, &link->watch_out), other;",
+        "fd = link->watch_out.fd, other;",
+    ),
+    Fault(
         "a local peer is taken to be gone that may yet come to its place",
         PEER,
         " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",
@@ -4907,14 +4931,14 @@ FAULTS = [
     Fault(
         "a greeting that the kernel holds back ends its peer",
         "src/transport/shm/connect.c",
-        "if (errno == ETOOMANYREFS)",
+        "if (reason == ETOOMANYREFS)",
         "if (errno == 0)",
     ),
     Fault(
         "who gave up waiting for a greeting is lost",
         "src/transport/shm/connect.c",
-        "if (link->connecting && errno == EPIPE) {",
-        "if (!link->connecting && errno == EPIPE) {",
+        "if (link->connecting && reason == EPIPE) {",
+        "if (!link->connecting && reason == EPIPE) {",
     ),
     Fault(
         "who reads a region that has ended meanwhile takes that for what it asked for",

@@ -4,7 +4,8 @@
  * given up, and what is said of peers then.
  *
  * getsockopt and sendmsg are replaced (by the linker's --wrap): the one may say that the other side is of another user,
- * the other keeps what an endpoint greets with, which this test then sends in its own way.
+ * the other keeps what an endpoint greets with, which this test then sends in its own way. So are epoll_ctl and socket,
+ * which may find no room.
  */
 #include "unit.h"
 
@@ -14,6 +15,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -24,6 +26,10 @@ int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event);
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
 
 #define NETWORK_A "host=a", "interface=lo", "link=udp", "close_timeout=10ms"
 #define NETWORK_B "host=b", "interface=lo", "link=udp", "close_timeout=10ms"
@@ -261,11 +267,18 @@ static void launcher__of_who_has_ended_before(void **state)
 /* What an endpoint greets with: bytes, and a descriptor of its segment. */
 static struct greeted {
 	bool keep, foreign; /* a greeting is kept, and not sent; the other side of a socket is of another user */
-	int refused;        /* so many are not sent, since too many descriptors of the user's are under way */
+	int refused;        /* so many are not sent, since too many descriptors of the user's are under way, */
+	int reason;         /* or for this */
 	uint64_t bytes[32];
 	size_t length;
 	int fd;
 } greeted;
+
+/* What there is no room for, and how often something was refused. */
+static struct {
+	bool watches, sockets;
+	int refused;
+} wanting;
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
 {
@@ -282,7 +295,8 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 
 	if (greeted.refused > 0 && message->msg_control) {
 		greeted.refused--;
-		errno = ETOOMANYREFS;
+		wanting.refused++;
+		errno = greeted.reason ? greeted.reason : ETOOMANYREFS;
 		return -1;
 	}
 	if (!greeted.keep || !message->msg_control)
@@ -293,6 +307,24 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 	memcpy(&sent, CMSG_DATA(CMSG_FIRSTHDR(message)), sizeof(sent));
 	greeted.fd = dup(sent);
 	return (ssize_t)greeted.length;
+}
+
+int __wrap_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event)
+{
+	if (!wanting.watches || command != EPOLL_CTL_ADD)
+		return __real_epoll_ctl(epoll, command, fd, event);
+	wanting.refused++;
+	errno = ENOSPC;
+	return -1;
+}
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	if (!wanting.sockets)
+		return __real_socket(domain, type, protocol);
+	wanting.refused++;
+	errno = EMFILE;
+	return -1;
 }
 
 /* A socket to who listens for b. */
@@ -817,6 +849,52 @@ static void shm__who_is_heard_is_not_connected_to(void **state)
 			assert_int_equal(thole_wait(pair.a, receive, -1, &completion), 0);
 		assert_int_equal(completion.status, THOLE_ERR_PEER);
 		thole_endpoint_close(pair.a);
+	}
+}
+
+/* What is wanting here is no end of who lives: a receive that names it looks for it again, and so does a greeting that
+ * waits; an operation says so. */
+static void shm__want_is_nobodys_end(void **state)
+{
+	static const char *const options[] = {"network=off", "peer_timeout=100ms", NULL};
+	enum { WATCHES, MEMORY, LATE_WATCHES, LATE_MEMORY, LATE_SOCKETS, WANTS };
+
+	(void)state;
+	for (int want = 0; want < WANTS; want++) {
+		bool late = want >= LATE_WATCHES;
+		struct thole_request *receive, *connecting = NULL;
+		struct pair pair;
+		char byte = 1;
+
+		pair_open(&pair, options);
+		greeted = (struct greeted){.refused = late ? INT_MAX : 0};
+		if (late)
+			connecting = must_connect(pair.a, pair.a_to_b, 0);
+		while (want == LATE_SOCKETS && pair_counter(pair.b, "refused") == 0)
+			pair_progress(&pair, 1);
+		greeted = (struct greeted){.refused = want == MEMORY || want == LATE_MEMORY ? INT_MAX : 0,
+					   .reason = want == MEMORY ? ENOMEM : ENOBUFS};
+		wanting.refused = 0;
+		wanting.watches = want == WATCHES || want == LATE_WATCHES;
+		wanting.sockets = want == LATE_SOCKETS;
+		if (!late)
+			assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, NULL), THOLE_ERR_SYSTEM);
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		while (wanting.refused < 3) {
+			thole_progress(pair.a);
+			assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "");
+		}
+		if (!late)
+			assert_null(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->out.segment);
+		wanting.watches = wanting.sockets = false;
+		greeted.refused = 0;
+		while (!endpoint_peer(pair.a, pair.a_to_b)->base.connected)
+			thole_progress(pair.a);
+		if (late)
+			assert_int_equal(pair_finish(&pair, pair.a, connecting, NULL), 0);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, receive, NULL), 0);
+		pair_close(&pair);
 	}
 }
 
@@ -1442,6 +1520,7 @@ int main(void)
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(shm__nobody_is_awaited),
 		cmocka_unit_test(shm__who_is_heard_is_not_connected_to),
+		cmocka_unit_test(shm__want_is_nobodys_end),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),

@@ -564,21 +564,42 @@ static int greeting_send(struct transport_peer *peer, int socket, int fd)
 	return connect_send(socket, &greeting, sizeof(greeting), fd) ? 0 : THOLE_ERR_PEER;
 }
 
+/* Something is wanting here, of which the peer is none the worse. */
+static int connect_wants(const struct transport_peer *peer)
+{
+	char remedy[LIMITS_REMEDY_MAX];
+
+	return error_set(THOLE_ERR_SYSTEM, "cannot connect to %s: %m%s", peer->address.text,
+			 limits_remedy(errno, remedy));
+}
+
+static bool connect_is_want(int reason)
+{
+	return reason == ENOMEM || reason == ENOBUFS || reason == EMFILE || reason == ENFILE;
+}
+
 /* The greeting was refused. Of a user's descriptors only so many may be sent and not yet received (RLIMIT_NOFILE): it
  * goes as soon as others have read theirs. Who has waited for it for too long meanwhile has closed the connection:
  * then by another one. */
 static int greeting_refused(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
+	int reason = errno, fd = watch_take(peer->owner, &link->watch_out), other;
 
-	if (errno == ETOOMANYREFS)
+	link->watch_out.fd = fd;
+	if (reason == ETOOMANYREFS)
 		return THOLE_ERR_AGAIN;
-	if (link->connecting && errno == EPIPE) {
-		discard_socket(link->watch_out.fd);
-		link->watch_out.fd = connect_socket();
-		if (link->watch_out.fd >= 0)
-			return THOLE_ERR_AGAIN;
+	if (link->connecting && reason == EPIPE) {
+		other = connect_socket();
+		if (other < 0)
+			return connect_wants(peer);
+		discard_socket(fd);
+		link->watch_out.fd = other;
+		return THOLE_ERR_AGAIN;
 	}
+	errno = reason;
+	if (connect_is_want(reason))
+		return connect_wants(peer);
 	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 }
 
@@ -589,7 +610,8 @@ static int connect_nobody(const struct transport_peer *peer)
 }
 
 /* Connect to the peer's listener, if that was not done at the last try: 0; AGAIN while it is full, or the greeting
- * cannot go; PEER if there is none. */
+ * cannot go; PEER if there is none; SYSTEM where something is wanting here. It is watched before it is greeted: who has
+ * the greeting, and sees this connection end, takes this process to be gone. */
 static int connect_try(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
@@ -597,21 +619,32 @@ static int connect_try(struct transport_peer *peer)
 	socklen_t length = connect_name(peer->parts.endpoint, &name);
 	int error;
 
-	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0 && errno != EISCONN)
-		return errno == EAGAIN || errno == EINTR ? THOLE_ERR_AGAIN : connect_nobody(peer);
+	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0 && errno != EISCONN) {
+		if (errno == EAGAIN || errno == EINTR)
+			return THOLE_ERR_AGAIN;
+		return connect_is_want(errno) ? connect_wants(peer) : connect_nobody(peer);
+	}
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
 		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
+	if (watch_add(peer->owner, &link->watch_out) != 0)
+		return connect_wants(peer);
 	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0)
 		return greeting_refused(peer);
-	if (watch_add(peer->owner, &link->watch_out) != 0)
-		return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 	if (!process_watch(peer))
 		return connect_nobody(peer);
 	link->connected = true;
 	peer->rendezvous_classes = link->out.segment->rendezvous_classes;
 	transport_count(peer->owner, COUNTER_CONNECTS);
 	return 0;
+}
+
+static void connect_undo(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	watch_close(peer->owner, &link->watch_out);
+	segment_release_out(&link->out);
 }
 
 /* Nobody answers for the peer. What it wrote before it ended comes first, and so does a greeting that was not read:
@@ -629,8 +662,7 @@ static int connect_failed(struct transport_peer *peer, int error)
 	}
 	if (link->in.segment)
 		error = shm_end_status(link);
-	watch_close(owner, &link->watch_out);
-	segment_release_out(&link->out);
+	connect_undo(peer);
 	owner->up->lost(peer, error);
 	return error;
 }
@@ -659,10 +691,14 @@ int connect_peer(struct transport_peer *peer)
 		shm_of(owner)->connecting++;
 		return 0;
 	}
+	if (error == THOLE_ERR_SYSTEM) {
+		connect_undo(peer);
+		return error;
+	}
 	return error ? connect_failed(peer, error) : 0;
 }
 
-/* Peers whose listeners were full. */
+/* Peers whose listeners were full, or that something was wanting for. */
 void connect_retry(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
@@ -675,7 +711,7 @@ void connect_retry(struct transport_owner *owner)
 		if (!link->connecting)
 			continue;
 		error = connect_try(link->peer);
-		if (error == THOLE_ERR_AGAIN)
+		if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM)
 			continue;
 		link->connecting = false;
 		shm->connecting--;
