@@ -275,7 +275,7 @@ void message_rts(struct thole_request *request)
 	endpoint_count(request->endpoint, COUNTER_SENT_RENDEZVOUS);
 	message_window(request, &window);
 	if (request->record.flags & RECORD_NOTIFY)
-		request->record.flags &= (uint8_t)~RECORD_ARRIVED; /* the end of its fetch says so */
+		request->record.flags &= (uint8_t)~RECORD_SYNC; /* the end of its fetch says so */
 	request->payload = 0;
 	request->record.kind = RECORD_RTS;
 	request->record.length = RECORD_EXTERNAL;

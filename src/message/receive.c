@@ -525,7 +525,7 @@ void receive_rts(struct peer *peer, const struct record *record, const void *pay
 	unexpected_store(unexpected);
 	if (!unexpected_asks(unexpected) || peer->endpoint->base.backpressure)
 		return;
-	if (transport_is_own(&peer->base))
+	if (transport_is_own(&peer->base) || (record->flags & RECORD_NOTIFY))
 		unexpected_fetch(unexpected);
 	else
 		list_push_back(&peer->endpoint->asking, &unexpected->asking_node);

@@ -75,8 +75,8 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
 	eager = message_is_eager(request->peer, request->vector.length) &&
 		!((flags & THOLE_SYNC) && request->peer->limits.messages_only);
-	if (answer == RECORD_ARRIVED && (!eager || request->peer->limits.messages_only))
-		answer = 0; /* the end of its fetch is the answer; or there is none */
+	if (answer == RECORD_ARRIVED && request->peer->limits.messages_only)
+		answer = 0; /* there is none */
 	/* Of what may be fetched: where it goes as an RTS now, or proves to be more than one piece (message_emit). */
 	if ((flags & THOLE_INJECT) &&
 	    (!eager || (answer && (flags & THOLE_ARRIVED) && request->vector.length > RECORD_INLINE_MAX))) {

@@ -2471,8 +2471,8 @@ FAULTS = [
     Fault(
         "who sends to itself waits for the receive",
         RECEIVE,
-        "	if (transport_is_own(&peer->base))\n		unexpected_fetch(unexpected);\n	else\n",
-        "",
+        "if (transport_is_own(&peer->base) || (record->flags & RECORD_NOTIFY))\n",
+        "if (record->flags & RECORD_NOTIFY)\n",
     ),
     Fault(
         "what an endpoint sends to itself goes by a transport",
@@ -3381,6 +3381,18 @@ FAULTS = [
         PEER,
         " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",
         "",
+    ),
+    Fault(
+        "what is to arrive waits for a receiver that has nothing else to do",
+        RECEIVE,
+        "if (transport_is_own(&peer->base) || (record->flags & RECORD_NOTIFY))\n",
+        "if (transport_is_own(&peer->base))\n",
+    ),
+    Fault(
+        "nobody is told that what is offered is to arrive",
+        MESSAGE,
+        "request->record.flags &= (uint8_t)~RECORD_SYNC; /* the end",
+        "request->record.flags &= (uint8_t)~RECORD_ARRIVED; /* the end",
     ),
     Fault(
         "what is to arrive goes in several frames, of which the first is answered",

@@ -1992,6 +1992,52 @@ static void asking__waits_where_others_come(void **state)
 	pair_close(&pair);
 }
 
+/* But what is to arrive is fetched however much comes, within the bound of what is kept without a receive. */
+static void asking__of_what_is_to_arrive_does_not_wait(void **state)
+{
+	static const char *const networks[][5] = {
+		{"network=off"},
+		{"shm=off", "job_key=1", "interface=lo", "mtu=1500"},
+	};
+	static const unsigned flags[] = {THOLE_ARRIVED, THOLE_ARRIVED | THOLE_INJECT, 0, THOLE_ARRIVED | THOLE_SYNC};
+	enum { LENGTH = 30000, WAYS = sizeof(flags) / sizeof(flags[0]), FETCHED = 2 };
+	static char bytes[LENGTH];
+
+	(void)state;
+	for (int i = 0; i < 2 * WAYS; i++) {
+		struct thole_request *send, *receive;
+		char byte = 0, *from = pair_filled((uint64_t)i, LENGTH);
+		bool ended = false;
+		struct pair pair;
+
+		open_acquainted(&pair, networks[i / WAYS]);
+		still_ns = clock_now_ns();
+		if (i / WAYS == 0)
+			send = ask(&pair, from, LENGTH, 7, flags[i % WAYS]);
+		else
+			thole_send(pair.a, pair.a_to_b, from, LENGTH, 7, 0, flags[i % WAYS], NULL, &send);
+		for (int turn = 0; turn < 300 && !ended; turn++) {
+			still_ns += 1000;
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 1, ~UINT64_C(0), 0, NULL, &receive),
+					 0);
+			thole_send(pair.a, pair.a_to_b, &byte, 1, 1, 0, THOLE_QUIET, NULL, NULL);
+			assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+			ended = thole_test(pair.a, send, NULL);
+		}
+		if (i < WAYS || flags[i % WAYS]) /* else it is short enough to go unasked */
+			assert_true(ended == (i % WAYS < FETCHED));
+		still_ns = 0;
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, LENGTH, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		pair_check((uint64_t)i, bytes, LENGTH);
+		if (!ended)
+			assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		assert_int_equal(pair_counter(pair.b, "bad_records"), 0);
+		pair_close(&pair);
+		free(from);
+	}
+}
+
 /* Nor is it fetched while a receive's message is under way, which a does not go on with; and then not all at once. */
 static void asking__waits_for_what_is_under_way(void **state)
 {
@@ -2349,6 +2395,7 @@ int main(void)
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
 		cmocka_unit_test(asking__is_fetched_by_who_sleeps),
 		cmocka_unit_test(asking__waits_where_others_come),
+		cmocka_unit_test(asking__of_what_is_to_arrive_does_not_wait),
 		cmocka_unit_test(asking__waits_for_what_is_under_way),
 		cmocka_unit_test(asking__meets_other_ends),
 		cmocka_unit_test(unexpected__senders_send_rts_only_under_backpressure),
