@@ -597,8 +597,14 @@ FAULTS = [
     Fault(
         "a CONNECT of before says how long frames are",
         ROUTE,
-        "(unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2",
+        "route->frame_in > 0 && (unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2",
         "false",
+    ),
+    Fault(
+        "a first CONNECT that comes late says nothing about lengths",
+        ROUTE,
+        "route->frame_in > 0 && (unsigned)(number",
+        "(unsigned)(number",
     ),
     Fault(
         "a peer may have as many frames under way as it says",

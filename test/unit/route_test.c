@@ -211,6 +211,27 @@ static void frames__get_shorter_for_data(void **state)
 	host_close(host);
 }
 
+/* Its tries before were lost. */
+static void first_connect__has_any_number(void **state)
+{
+	(void)state;
+	for (uint8_t number = 0; number < ROUTE_NUMBERS; number++) {
+		struct host *host = host_open_links(0, 1);
+		struct packet connect;
+
+		stranger_connect(&connect);
+		connect.connect.size = 4000;
+		connect.connect.attempt = (uint8_t)(number * ENGINE_LINKS_MAX);
+		stranger_says(host, UDP, &connect, 4000);
+		assert_int_equal(host_connection(host)->route[UDP].frame_in, 4000);
+		connect.connect.attempt = (uint8_t)((number - 1) * ENGINE_LINKS_MAX);
+		connect.connect.size = 5000;
+		stranger_says(host, UDP, &connect, 5000);
+		assert_int_equal(host_connection(host)->route[UDP].frame_in, 4000);
+		host_close(host);
+	}
+}
+
 /* Who says that frames are shorter now is asked for such, and no copy of what was said before changes that. */
 static void frames__of_the_peer_get_shorter(void **state)
 {
@@ -717,6 +738,7 @@ int main(void)
 		cmocka_unit_test(link__that_works_has_lost_nothing),
 		cmocka_unit_test(link__is_shown_to_work_by_its_own_answer),
 		cmocka_unit_test(frames__get_shorter_for_data),
+		cmocka_unit_test(first_connect__has_any_number),
 		cmocka_unit_test(frames__of_the_peer_get_shorter),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),

@@ -123,13 +123,14 @@ void route_hear(struct connection *connection, unsigned link, const struct packe
 	route->heard = true;
 }
 
-/* A CONNECT can be copied, too: one from before the newest says nothing about lengths. */
+/* A CONNECT can be copied, too: one from before the newest says nothing about lengths. The first one that comes
+ * has any number. */
 void route_arrive(struct connection *connection, unsigned link, const struct packet_connect *connect, size_t length)
 {
 	struct route *route = &connection->route[link];
 	uint8_t number = connect->attempt / ENGINE_LINKS_MAX;
 
-	if ((unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2)
+	if (route->frame_in > 0 && (unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2)
 		return;
 	route->newest = number;
 	if (connect->seen < ENGINE_FRAME_MIN) {
