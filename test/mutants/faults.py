@@ -645,8 +645,20 @@ FAULTS = [
     Fault(
         "an ACCEPT from before a link was left shows that it works again",
         ROUTE,
-        "(route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS",
-        "route->asked",
+        "\troute->counting = 0;\n\troute->narrow = false;\n",
+        "\troute->narrow = false;\n",
+    ),
+    Fault(
+        "an ACCEPT from before a path became narrower says how long frames may be",
+        ROUTE,
+        "\troute->counting = 0;\n\troute->narrow = true;\n",
+        "\troute->narrow = true;\n",
+    ),
+    Fault(
+        "any answer since a link was left counts",
+        ROUTE,
+        "if (route->counting < ROUTE_NUMBERS_OUT)",
+        "if (route->counting < 31)",
     ),
     Fault(
         "an ACCEPT that says nothing new speaks for a link",

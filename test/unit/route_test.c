@@ -171,20 +171,70 @@ static void link__is_shown_to_work_by_its_own_answer(void **state)
 	stranger_accept(&answer, &asked);
 	stranger_says(host, UDP, &answer, 0);
 	assert_int_equal(connection->route[RAW].frame_max, 0);
+	for (uint8_t link = 0; link < LINKS; link++) {
+		answer.connect.attempt = (uint8_t)(asked.connect.attempt / ENGINE_LINKS_MAX * ENGINE_LINKS_MAX + link);
+		if (link != RAW)
+			stranger_says(host, RAW, &answer, 0);
+		assert_int_equal(connection->route[RAW].frame_max, 0);
+	}
+	stranger_accept(&answer, &asked);
 	stranger_says(host, RAW, &answer, 0);
 	assert_int_equal(connection->route[RAW].frame_max, ENGINE_FRAME_MAX);
+	host_close(host);
+}
+
+/* Of what has gone since it was left the last ones' answers count, not older ones. */
+static void link__is_shown_to_work_by_a_late_answer(void **state)
+{
+	struct packet packet, asked, answer;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+
+	(void)state;
+	route_leave(connection, RAW);
+	host_run(host, FALL_BACK_NS + PROBE_NS);
+	host_said(host, RAW, &asked);
+	assert_int_equal(asked.type, PACKET_CONNECT);
+	for (unsigned i = 0; i < ROUTE_NUMBERS_OUT; i++)
+		route_ask(connection, RAW);
+	stranger_accept(&answer, &asked);
+	stranger_says(host, RAW, &answer, 0);
+	assert_int_equal(connection->route[RAW].frame_max, 0);
+	answer.connect.attempt = (uint8_t)(asked.connect.attempt + ENGINE_LINKS_MAX);
+	stranger_says(host, RAW, &answer, 0);
+	assert_int_equal(connection->route[RAW].frame_max, ENGINE_FRAME_MAX);
+	host_close(host);
+}
+
+/* However often a link is left, or gets narrower: by the number the peer knows the next CONNECT for a newer one. */
+static void connects__are_numbered_one_by_one(void **state)
+{
+	struct packet packet;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+	uint8_t number = connection->route[UDP].asked;
+
+	(void)state;
+	route_shrink(connection, UDP, 1400);
+	route_shrink(connection, UDP, 1300);
+	route_leave(connection, UDP);
+	assert_int_equal(route_ask(connection, UDP), (uint8_t)((number + 1) * ENGINE_LINKS_MAX + UDP));
 	host_close(host);
 }
 
 /* That a path became narrower may be heard of by the port of DATA. The peer is told until it answers. */
 static void frames__get_shorter_for_data(void **state)
 {
-	struct packet packet, asked, answer;
+	struct packet packet, before, asked, answer;
 	struct host *host;
 	struct connection *connection = three_open(&host, &packet);
 	uint16_t frame_max = connection->route[UDP].frame_max;
 
 	(void)state;
+	stranger_connect(&before);
+	before.connect.index = connection->index;
+	before.connect.session = connection->session;
+	before.connect.attempt = (uint8_t)(connection->route[UDP].asked * ENGINE_LINKS_MAX + UDP);
 	route_leave(connection, LANE);
 	connection->route[UDP].bulk.bytes[16] ^= 0x40;
 	engine_shrink(host->engine, &host->sinks[RAW].link, &connection->route[UDP].bulk, 1000);
@@ -193,6 +243,9 @@ static void frames__get_shorter_for_data(void **state)
 	assert_int_equal(connection->route[UDP].frame_max, 1000);
 	assert_int_equal(connection->routes.frame, 1000);
 	assert_int_equal(host_count(host, COUNTER_FRAME_SHRINKS), 1);
+	stranger_accept(&answer, &before); /* as if it had come late, or once more */
+	stranger_says(host, UDP, &answer, 0);
+	assert_int_equal(connection->route[UDP].frame_max, 1000);
 	sinks_clear(host);
 	host_run(host, PROBE_NS);
 	assert_int_equal(host->sinks[UDP].frames, 2);
@@ -739,6 +792,8 @@ int main(void)
 		cmocka_unit_test(link__is_shown_to_work_by_its_own_answer),
 		cmocka_unit_test(frames__get_shorter_for_data),
 		cmocka_unit_test(first_connect__has_any_number),
+		cmocka_unit_test(link__is_shown_to_work_by_a_late_answer),
+		cmocka_unit_test(connects__are_numbered_one_by_one),
 		cmocka_unit_test(frames__of_the_peer_get_shorter),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),

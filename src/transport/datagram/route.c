@@ -128,11 +128,11 @@ void route_hear(struct connection *connection, unsigned link, const struct packe
 void route_arrive(struct connection *connection, unsigned link, const struct packet_connect *connect, size_t length)
 {
 	struct route *route = &connection->route[link];
-	uint8_t number = connect->attempt / ENGINE_LINKS_MAX;
+	unsigned number = connect->attempt / ENGINE_LINKS_MAX;
 
 	if (route->frame_in > 0 && (unsigned)(number - route->newest) % ROUTE_NUMBERS >= ROUTE_NUMBERS / 2)
 		return;
-	route->newest = number;
+	route->newest = number % ROUTE_NUMBERS;
 	if (connect->seen < ENGINE_FRAME_MIN) {
 		if (length > route->frame_in)
 			route->frame_in = (uint16_t)length;
@@ -148,21 +148,18 @@ uint8_t route_ask(struct connection *connection, unsigned link)
 {
 	struct route *route = &connection->route[link];
 
-	route->asked = (uint8_t)((route->asked + 1) % ROUTE_NUMBERS);
+	route->asked = (route->asked + 1u) % ROUTE_NUMBERS;
+	if (route->counting < ROUTE_NUMBERS_OUT)
+		route->counting++;
 	return (uint8_t)(route->asked * ENGINE_LINKS_MAX + link);
-}
-
-/* No answer to what was sent before counts. */
-static void route_forget(struct route *route)
-{
-	route->asked = (uint8_t)((route->asked + ROUTE_NUMBERS_OUT) % ROUTE_NUMBERS);
 }
 
 bool route_asked(const struct connection *connection, unsigned link, uint8_t number)
 {
-	unsigned ago = (unsigned)(connection->route[link].asked - number / ENGINE_LINKS_MAX) % ROUTE_NUMBERS;
+	const struct route *route = &connection->route[link];
+	unsigned ago = (unsigned)(route->asked - number / ENGINE_LINKS_MAX) % ROUTE_NUMBERS;
 
-	return number % ENGINE_LINKS_MAX == link && ago < ROUTE_NUMBERS_OUT;
+	return number % ENGINE_LINKS_MAX == link && ago < route->counting;
 }
 
 void route_work(struct connection *connection, unsigned link, uint32_t seen)
@@ -193,7 +190,7 @@ void route_shrink(struct connection *connection, unsigned link, uint32_t frame_m
 	route_choose(connection);
 	if (connection->engine->codec->data) /* its frames have their lengths by themselves */
 		return;
-	route_forget(route);
+	route->counting = 0;
 	route->narrow = true;
 	route->tries = 0;
 	route->try_ns = connection->engine->now_ns;
@@ -210,7 +207,7 @@ void route_leave(struct connection *connection, unsigned link)
 	if (route->frame_max == 0 || connection->routes.working < 2)
 		return;
 	engine_count(connection->engine, COUNTER_LINK_FALLBACKS);
-	route_forget(route);
+	route->counting = 0;
 	route->narrow = false;
 	route->frame_max = 0;
 	route->left = true;

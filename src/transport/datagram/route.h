@@ -26,10 +26,11 @@ struct route {
 	struct connection *next; /* in the engine's bucket for this path */
 	uint64_t try_ns;         /* when a CONNECT goes by it next; 0: no more */
 	uint64_t lost_ns;        /* when it was last found to have lost a frame, */
-	uint8_t lost_in_row : 4; /* and how often in a row: it arrived only when another link repeated it */
-	uint8_t tries : 4;       /* CONNECTs since it was known, or left */
-	uint8_t asked;           /* the number of the last CONNECT by it, of ROUTE_NUMBERS, */
-	uint8_t newest;          /* and of the newest one of the peer's */
+	uint32_t lost_in_row : 4; /* and how often in a row: it arrived only when another link repeated it */
+	uint32_t tries : 4;      /* CONNECTs since it was known, or left */
+	uint32_t asked : 6;      /* the number of the last CONNECT by it, of ROUTE_NUMBERS, */
+	uint32_t counting : 5;   /* how many of the last ones' answers count: none of before it was left, or narrower */
+	uint32_t newest : 6;     /* the number of the newest CONNECT of the peer's */
 	bool known : 1;          /* the paths are filled in */
 	bool heard : 1;          /* a CONNECT or an ACCEPT has come by it */
 	bool left : 1;           /* it worked, and then lost what another carried */
@@ -42,6 +43,7 @@ struct route {
 _Static_assert(ENGINE_FRAME_MAX <= UINT16_MAX, "routes know how long frames may be");
 _Static_assert((int)LINK_LOSSES < 16 && (int)PROBES_MAX < 16, "they are counted");
 _Static_assert(ROUTE_NUMBERS * (int)ENGINE_LINKS_MAX == 256, "both are in a byte");
+_Static_assert(ROUTE_NUMBERS <= 1 << 6 && ROUTE_NUMBERS_OUT < 1 << 5, "they are counted");
 
 /* What they are used for, worked out anew when one begins or ceases to work. */
 struct routes {
