@@ -573,8 +573,8 @@ FAULTS = [
     Fault(
         "a path that gets narrower is not known by the port of DATA",
         ENGINE,
-        " || memcmp(&route->bulk, to, sizeof(*to)) == 0",
-        "",
+        "bool bulk = memcmp(&route->bulk, to, sizeof(*to)) == 0;",
+        "bool bulk = false;",
     ),
     Fault(
         "the peer is not told that frames get shorter",
@@ -592,6 +592,24 @@ FAULTS = [
         "the peer is told that frames get shorter when it knows",
         ROUTE,
         "\tif (route->narrow) /* it knows */\n\t\troute->try_ns = 0;\n\troute->narrow = false;\n",
+        "",
+    ),
+    Fault(
+        "who asks for DATA that is too long all the same is not told again",
+        ROUTE,
+        "if (!bulk || route->frame_max == 0",
+        "if (true",
+    ),
+    Fault(
+        "the peer is told that frames get shorter where none of DATA was too long",
+        ROUTE,
+        "if (!bulk || route->frame_max == 0",
+        "if (route->frame_max == 0",
+    ),
+    Fault(
+        "who is being told that frames get shorter is told anew for each that is too long",
+        ROUTE,
+        " || (route->narrow && route->try_ns)",
         "",
     ),
     Fault(
@@ -651,8 +669,8 @@ FAULTS = [
     Fault(
         "an ACCEPT from before a path became narrower says how long frames may be",
         ROUTE,
-        "\troute->counting = 0;\n\troute->narrow = true;\n",
-        "\troute->narrow = true;\n",
+        "\t\troute->counting = 0;\n",
+        "",
     ),
     Fault(
         "any answer since a link was left counts",
@@ -6111,8 +6129,8 @@ FAULTS = [
     Fault(
         "a link that was left works again once frames are shorter",
         ROUTE,
-        "if (route->frame_max <= frame_max)",
-        "if (route->frame_max == frame_max)",
+        "if (route->frame_max > frame_max) {",
+        "if (route->frame_max != frame_max) {",
     ),
     Fault(
         "what a link lost before it was shown to work counts",

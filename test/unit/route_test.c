@@ -119,7 +119,7 @@ static void link__that_is_left_does_not_shrink(void **state)
 
 	(void)state;
 	link_loses(host, connection, &packet, LINK_LOSSES);
-	route_shrink(connection, RAW, 1000);
+	route_shrink(connection, RAW, 1000, true);
 	assert_int_equal(connection->route[RAW].frame_max, 0);
 	assert_int_equal(connection->routes.use[LINK_RECORDS], UDP);
 	host_close(host);
@@ -215,8 +215,8 @@ static void connects__are_numbered_one_by_one(void **state)
 	uint8_t number = connection->route[UDP].asked;
 
 	(void)state;
-	route_shrink(connection, UDP, 1400);
-	route_shrink(connection, UDP, 1300);
+	route_shrink(connection, UDP, 1400, false);
+	route_shrink(connection, UDP, 1300, false);
 	route_leave(connection, UDP);
 	assert_int_equal(route_ask(connection, UDP), (uint8_t)((number + 1) * ENGINE_LINKS_MAX + UDP));
 	host_close(host);
@@ -258,9 +258,51 @@ static void frames__get_shorter_for_data(void **state)
 	sinks_clear(host);
 	host_run(host, SECOND_NS);
 	assert_int_equal(host->sinks[UDP].frames, 0);
-	route_shrink(connection, UDP, 900); /* and not for ever */
+	route_shrink(connection, UDP, 900, false); /* and not for ever */
 	host_run(host, 10 * SECOND_NS);
 	assert_int_equal(host->sinks[UDP].frames, PROBES_MAX);
+	host_close(host);
+}
+
+/* Who goes on to ask for DATA that is too long has not understood, though it has answered. */
+static void frames__are_too_long_again(void **state)
+{
+	struct packet packet, asked, answer;
+	struct host *host;
+	struct connection *connection = three_open(&host, &packet);
+	struct link *link = &host->sinks[UDP].link;
+	struct path records = connection->route[UDP].records, *bulk = &connection->route[UDP].bulk;
+
+	(void)state;
+	route_leave(connection, LANE);
+	bulk->bytes[16] ^= 0x40;
+	for (unsigned i = 0; i < 3; i++) {
+		sinks_clear(host);
+		engine_shrink(host->engine, link, bulk, 1000);
+		for (unsigned k = 0; k < 3; k++) {
+			engine_shrink(host->engine, link, bulk, 1000 + k); /* it is just being told */
+			host_run(host, PROBE_NS / 8);
+		}
+		assert_int_equal(host->sinks[UDP].frames, 1);
+		host_said(host, UDP, &asked);
+		assert_int_equal(asked.type, PACKET_CONNECT);
+		assert_int_equal(asked.connect.seen, 1000);
+		stranger_accept(&answer, &asked);
+		answer.connect.seen = 0;
+		stranger_says(host, UDP, &answer, 0);
+		host_run(host, SECOND_NS);
+		assert_int_equal(host->sinks[UDP].frames, 1);
+	}
+	assert_int_equal(host_count(host, COUNTER_FRAME_SHRINKS), 1);
+	engine_shrink(host->engine, link, &records, 1000); /* of a CONNECT, perhaps */
+	host_run(host, SECOND_NS);
+	assert_int_equal(host->sinks[UDP].frames, 1);
+	engine_shrink(host->engine, link, bulk, 1000);
+	host_run(host, 10 * SECOND_NS); /* nobody answers; but it asks again */
+	assert_int_equal(host->sinks[UDP].frames, 1 + PROBES_MAX);
+	engine_shrink(host->engine, link, bulk, 1000);
+	host_run(host, PROBE_NS / 8);
+	assert_int_equal(host->sinks[UDP].frames, 2 + PROBES_MAX);
 	host_close(host);
 }
 
@@ -540,7 +582,7 @@ static void repetitions__go_by_all_others(void **state)
 	(void)state;
 	for (unsigned turn = 0; turn < 4; turn++)
 		assert_int_equal(route_other(connection, RAW, turn, 1), turn % 2 ? LANE : UDP);
-	route_shrink(connection, UDP, 1000);
+	route_shrink(connection, UDP, 1000, false);
 	for (unsigned turn = 0; turn < 4; turn++)
 		assert_int_equal(route_other(connection, RAW, turn, 1001), LANE);
 	route_leave(connection, LANE);
@@ -794,6 +836,7 @@ int main(void)
 		cmocka_unit_test(first_connect__has_any_number),
 		cmocka_unit_test(link__is_shown_to_work_by_a_late_answer),
 		cmocka_unit_test(connects__are_numbered_one_by_one),
+		cmocka_unit_test(frames__are_too_long_again),
 		cmocka_unit_test(frames__of_the_peer_get_shorter),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),

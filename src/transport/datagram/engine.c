@@ -404,9 +404,10 @@ void engine_shrink(struct engine *engine, struct link *link, const struct path *
 	for (uint32_t i = 0; i < engine->connections.capacity; i++) { /* DATA has a path by which none is looked for */
 		struct connection *connection = pool_at(&engine->connections, i);
 		const struct route *route = &connection->route[link->index];
+		bool bulk = memcmp(&route->bulk, to, sizeof(*to)) == 0;
 
 		if (pool_is_live(&engine->connections, connection) && connection->state != CONNECTION_DEAD &&
-		    (memcmp(&route->records, to, sizeof(*to)) == 0 || memcmp(&route->bulk, to, sizeof(*to)) == 0))
-			route_shrink(connection, link->index, frame_max);
+		    (bulk || memcmp(&route->records, to, sizeof(*to)) == 0))
+			route_shrink(connection, link->index, frame_max, bulk);
 	}
 }

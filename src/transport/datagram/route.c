@@ -179,18 +179,20 @@ void route_work(struct connection *connection, unsigned link, uint32_t seen)
 		connection->silence.starved = 0;
 }
 
-void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max)
+void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max, bool bulk)
 {
 	struct route *route = &connection->route[link];
 
-	if (route->frame_max <= frame_max)
-		return;
-	route->frame_max = (uint16_t)frame_max;
-	engine_count(connection->engine, COUNTER_FRAME_SHRINKS);
-	route_choose(connection);
+	if (route->frame_max > frame_max) {
+		route->frame_max = (uint16_t)frame_max;
+		route->counting = 0;
+		engine_count(connection->engine, COUNTER_FRAME_SHRINKS);
+		route_choose(connection);
+	} else if (!bulk || route->frame_max == 0 || (route->narrow && route->try_ns)) {
+		return; /* the peer knows, as far as we know, or is being told */
+	}
 	if (connection->engine->codec->data) /* its frames have their lengths by themselves */
 		return;
-	route->counting = 0;
 	route->narrow = true;
 	route->tries = 0;
 	route->try_ns = connection->engine->now_ns;

@@ -70,8 +70,9 @@ uint8_t route_ask(struct connection *connection, unsigned link);
 bool route_asked(const struct connection *connection, unsigned link, uint8_t number);
 /* An ACCEPT says that a frame of so many bytes has arrived by it: it works. */
 void route_work(struct connection *connection, unsigned link, uint32_t seen);
-/* Frames of more bytes do not pass any more. The peer is told, which asks for DATA of no more then. */
-void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max);
+/* Frames of more bytes do not pass any more. The peer is told, which asks for DATA of no more then; and told again if
+ * it asks for longer ones all the same (bulk). */
+void route_shrink(struct connection *connection, unsigned link, uint32_t frame_max, bool bulk);
 /* A link loses what others carry: do without it where another one works, and try it again later. */
 void route_leave(struct connection *connection, unsigned link);
 /* What a link should have carried has arrived, but not before another repeated it. */
