@@ -657,8 +657,8 @@ FAULTS = [
     Fault(
         "an ACCEPT shows of any link that it works",
         ROUTE,
-        "number % ENGINE_LINKS_MAX == link && ago",
-        "ago",
+        "number % ENGINE_LINKS_MAX == link && (ago",
+        "(ago",
     ),
     Fault(
         "an ACCEPT from before a link was left shows that it works again",
@@ -671,6 +671,12 @@ FAULTS = [
         ROUTE,
         "\t\troute->counting = 0;\n",
         "",
+    ),
+    Fault(
+        "a first ACCEPT that comes late does not count",
+        ROUTE,
+        "(ago < route->counting || !connection->handshake.answered)",
+        "ago < route->counting",
     ),
     Fault(
         "any answer since a link was left counts",

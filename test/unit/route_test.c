@@ -543,6 +543,35 @@ static void frames__are_long_after_a_late_start(void **state)
 	host_close(host);
 }
 
+/* Before anything has been answered any answer counts, but by the link of its CONNECT. */
+static void first_accept__comes_late(void **state)
+{
+	struct host *host = host_open_links(0, 1);
+	struct thole_address address;
+	struct address_parts parts;
+	struct packet asked, answer;
+	uint32_t peer;
+
+	(void)state;
+	host_parts(2, &parts);
+	address_format(&parts, &address);
+	assert_int_equal(thole_peer(host->endpoint, &address, &peer), 0);
+	assert_int_equal(thole_connect(host->endpoint, peer, 0, NULL, NULL), 0);
+	host_run(host, CONNECT_RETRY_NS / 2);
+	host_said(host, UDP, &asked);
+	for (unsigned i = 0; i < ROUTE_NUMBERS_OUT; i++)
+		route_ask(host_connection(host), UDP);
+	stranger_accept(&answer, &asked);
+	answer.connect.attempt++; /* by the next link */
+	stranger_says(host, UDP, &answer, 0);
+	assert_int_equal(host_connection(host)->state, CONNECTION_CONNECTING);
+	stranger_accept(&answer, &asked);
+	stranger_says(host, UDP, &answer, 0);
+	assert_int_equal(host_connection(host)->state, CONNECTION_OPEN);
+	assert_int_equal(host_connection(host)->routes.frame, ENGINE_FRAME_MAX);
+	host_close(host);
+}
+
 /* Which links lose is said by the frames that went by them first, whichever are used by now. */
 static void loss__is_of_the_link_that_lost(void **state)
 {
@@ -837,6 +866,7 @@ int main(void)
 		cmocka_unit_test(link__is_shown_to_work_by_a_late_answer),
 		cmocka_unit_test(connects__are_numbered_one_by_one),
 		cmocka_unit_test(frames__are_too_long_again),
+		cmocka_unit_test(first_accept__comes_late),
 		cmocka_unit_test(frames__of_the_peer_get_shorter),
 		cmocka_unit_test(port_of_data__is_told_once),
 		cmocka_unit_test(link__loses_in_a_row),

@@ -143,7 +143,8 @@ void route_arrive(struct connection *connection, unsigned link, const struct pac
 	}
 }
 
-/* An ACCEPT can be copied, also to another link. So its number says by which one it was asked for, and when. */
+/* An ACCEPT can be copied, also to another link. So its number says by which one it was asked for, and when. Before the
+ * first one there is nothing to copy. */
 uint8_t route_ask(struct connection *connection, unsigned link)
 {
 	struct route *route = &connection->route[link];
@@ -159,7 +160,7 @@ bool route_asked(const struct connection *connection, unsigned link, uint8_t num
 	const struct route *route = &connection->route[link];
 	unsigned ago = (unsigned)(route->asked - number / ENGINE_LINKS_MAX) % ROUTE_NUMBERS;
 
-	return number % ENGINE_LINKS_MAX == link && ago < route->counting;
+	return number % ENGINE_LINKS_MAX == link && (ago < route->counting || !connection->handshake.answered);
 }
 
 void route_work(struct connection *connection, unsigned link, uint32_t seen)

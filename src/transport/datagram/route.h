@@ -66,7 +66,8 @@ void route_arrive(struct connection *connection, unsigned link, const struct pac
 void route_hear(struct connection *connection, unsigned link, const struct packet_connect *connect);
 /* The next CONNECT by a link has this for its number, which the answer repeats. */
 uint8_t route_ask(struct connection *connection, unsigned link);
-/* Whether such a number is one of the last that went by this link, since it was left. */
+/* Whether such a number is one of the last that went by this link, since it was left. Until one has been
+ * answered it is any that went by it. */
 bool route_asked(const struct connection *connection, unsigned link, uint8_t number);
 /* An ACCEPT says that a frame of so many bytes has arrived by it: it works. */
 void route_work(struct connection *connection, unsigned link, uint32_t seen);
