@@ -103,7 +103,8 @@ static uint32_t link_ether_frame_max(struct link *link, const struct path *to)
 	return max < ENGINE_FRAME_MAX ? max : ENGINE_FRAME_MAX;
 }
 
-/* The interface takes no frames as long as one of these any more. */
+/* The interface takes no frames as long as one of these any more. Where they went to several peers, the last one's
+ * connection is told; the others' are by their next frame that is too long. */
 static void shrunk(struct link_ether *ether, const struct frame_out *frames, unsigned count)
 {
 	uint32_t max = link_ether_frame_max(&ether->link, NULL);
