@@ -20,10 +20,10 @@ enum { LIMITS_REMEDY_MAX = 128 };
  * the functions below return is such a one. Thread-safe. */
 int limits_own(int fd);
 
-/* The same where it is one of a connection, of which there may be thousands. Beyond half
- * of the soft limit it gets a number that the program could not have had, and the soft limit is raised as far as the
- * hard one permits: what the program opens still finds room, and numbers that select() can take. Returns the
- * descriptor, by its new number if there is one. Thread-safe. */
+/* The same where it is one of a connection, of which there may be thousands. Beyond half of the soft limit it gets a
+ * number that the program could not have had, and the soft limit is raised as far as the hard one permits: what the
+ * program opens still finds room, and numbers that select() can take. Returns the descriptor, by its new number if
+ * there is one. Thread-safe. */
 int limits_descriptor(int fd);
 
 /* The same where it is one that the program knows nothing of, not even that it has called the library (the heap's): at

@@ -5512,16 +5512,23 @@ FAULTS = [
         "\thead_unsaid",
     ),
     Fault(
+        "a refused post is doubted where the peer has said nothing",
+        "src/transport/verbs/pair.c",
+        "\tif (pair->state == PAIR_OPEN) {\n\t\tpair->fails = ",
+        "\tif (pair->state == PAIR_OPEN && (pair->proven || !(pair->card->nic->limits.can & NIC_LATE))) {\n"
+        "\t\tpair->fails = ",
+    ),
+    Fault(
         "a queue that refuses the same record each time is made again and again",
         "src/transport/verbs/card.h",
-        "\t\tif (pair->state == PAIR_OPEN)\n\t\t\tpair_fails(pair);\n\t\tpair_break(pair);",
-        "\t\tpair_break(pair);",
+        "\t\tpair_fails(pair);\n\tif (status)\n",
+        "\t\tpair_break(pair);\n\tif (status)\n",
     ),
     Fault(
         "a queue that has refused a record is used on",
         "src/transport/verbs/card.h",
-        "if (status == THOLE_ERR_SYSTEM) { /*",
-        "if (status > 0) { /*",
+        "if (status == THOLE_ERR_SYSTEM) /*",
+        "if (status > 0) /*",
     ),
     Fault(
         "each record asks for news while slots are few",

@@ -357,16 +357,15 @@ static void card_received(struct card *card, struct pair *pair, const struct nic
 	card_receive(card, index);
 }
 
-/* One that never was open has only not been connected; nor has one that was open because our adapter had connected it,
- * and by which the peer has said nothing: it may have given up waiting. Where the ends see each other's, that of a peer
- * that closes ends as one that breaks, and the word of its closing may come later. */
+/* By the word of a completion. One that was open because our adapter had connected it, and by which the peer has said
+ * nothing, has perhaps only not been connected: that may have given up waiting. Where the ends see each other's, that
+ * of a peer that closes ends as one that breaks, and the word of its closing may come later. */
 static void card_queue_fails(struct pair *pair)
 {
-	if (pair->state == PAIR_STOPPING)
-		return;
-	if (pair->state == PAIR_OPEN && (pair->proven || !(pair->card->nic->limits.can & NIC_LATE)))
+	if (pair->proven || !(pair->card->nic->limits.can & NIC_LATE))
 		pair_fails(pair);
-	pair_break(pair);
+	else
+		pair_break(pair);
 }
 
 /* What is not said of a work. */

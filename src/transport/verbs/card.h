@@ -484,7 +484,7 @@ void pair_heard(struct transport_peer *peer, const uint8_t *bytes, uint32_t leng
 void pair_break(struct pair *pair);
 /* Its peer lives: a queue that has failed was broken. */
 void pair_count_broken(struct pair *pair);
-/* It has failed, and was open before. */
+/* Its queue has failed, by a completion or by what was to be posted: stop it. */
 void pair_fails(struct pair *pair);
 /* It is of no use: stopped, and not made anew until it is wanted again. */
 void pair_give_up(struct pair *pair);
@@ -532,11 +532,8 @@ static inline int pair_post(struct pair *pair, struct nic_work *work)
 		work->id |= (uint64_t)pair->silent << WORK_SILENT_SHIFT;
 	}
 	status = pair->card->nic->calls->post(pair->queue, work);
-	if (status == THOLE_ERR_SYSTEM) { /* nothing else says so, and what comes behind may not overtake it */
-		if (pair->state == PAIR_OPEN)
-			pair_fails(pair);
-		pair_break(pair);
-	}
+	if (status == THOLE_ERR_SYSTEM) /* nothing else says so, and what comes behind may not overtake it */
+		pair_fails(pair);
 	if (status)
 		return status;
 	pair->works++;

@@ -93,16 +93,6 @@ void pair_count_broken(struct pair *pair)
 	pair->failed = false;
 }
 
-/* What a queue has done: where something of ours waits for it, records that were handled; else also those that came. */
-void pair_fails(struct pair *pair)
-{
-	uint64_t done = records_first(pair) + (pair_is_needed(pair) ? 0 : pair->expected);
-
-	pair->fails = done == pair->fails_at ? pair->fails + 1 : 1;
-	pair->fails_at = done;
-	pair->failed = true;
-}
-
 void pair_proved(struct pair *pair)
 {
 	struct card *card = pair->card;
@@ -330,6 +320,20 @@ void pair_break(struct pair *pair)
 	if (pair->connected && pair->tied)
 		pair->theirs.name.length = 0;
 	calls_of(pair)->queue_stop(pair->queue);
+}
+
+/* One that never was open has only not been connected. What one has done: where something of ours waits for it, records
+ * that were handled; else also those that came. */
+void pair_fails(struct pair *pair)
+{
+	uint64_t done = records_first(pair) + (pair_is_needed(pair) ? 0 : pair->expected);
+
+	if (pair->state == PAIR_OPEN) {
+		pair->fails = done == pair->fails_at ? pair->fails + 1 : 1;
+		pair->fails_at = done;
+		pair->failed = true;
+	}
+	pair_break(pair);
 }
 
 void pair_give_up(struct pair *pair)
