@@ -141,7 +141,23 @@ static inline __attribute__((always_inline)) void ucx_request_locked(struct ucx_
 	charge_leave(charge);
 }
 
-static inline __attribute__((always_inline)) void ucx_request_tell_one(struct ucx_request *request)
+/* One of the pool with a callback, in the only thread that uses its worker, which most are: without the lock, unless it
+ * is given back meanwhile. False: it is not such a one. */
+static inline bool ucx_request_tell_own(struct ucx_request *request)
+{
+	uint32_t flags = load_relaxed(&request->flags);
+
+	if (__builtin_expect((flags & (UCX_CALLBACK | UCX_OURS | UCX_FREED)) != (UCX_CALLBACK | UCX_OURS) ||
+				     request->bounce.memory || request->worker->charge.safe,
+			     0))
+		return false;
+	ucx_request_show(request, flags | UCX_TELLING);
+	ucx_request_call(request, ucx_request_shown(request));
+	ucx_request_locked(request, ucx_request_told);
+	return true;
+}
+
+static __attribute__((noinline)) void ucx_request_tell_any(struct ucx_request *request)
 {
 	uint32_t flags;
 
@@ -164,7 +180,8 @@ void ucx_request_tell_all(struct ucx_request *first)
 		struct ucx_request *request = first;
 
 		first = request->next;
-		ucx_request_tell_one(request);
+		if (!ucx_request_tell_own(request))
+			ucx_request_tell_any(request);
 	}
 }
 
@@ -206,7 +223,7 @@ static bool ucx_request_is_calling(const struct ucx_request *request)
 
 /* Of one under way, `unless` are flags that no longer hold. While another thread calls back for it, that is waited for,
  * as with UCX: what the callback uses may go next. A thread in a callback does not wait: the other may be waiting. */
-static void ucx_request_release(struct ucx_request *request, uint32_t unless)
+static __attribute__((noinline)) void ucx_request_release_any(struct ucx_request *request, uint32_t unless)
 {
 	struct ucp_worker *worker = request->worker;
 
@@ -223,6 +240,21 @@ static void ucx_request_release(struct ucx_request *request, uint32_t unless)
 	else if (request->flags & UCX_OURS || pool_has(&worker->requests, request)) /* of ucp_request_alloc, and used */
 		ucx_request_put(request);
 	charge_leave(&worker->charge);
+}
+
+/* Of one of the pool whose end is told, and of a worker that one thread uses, as most are: the same without a call. */
+static inline void ucx_request_release(struct ucx_request *request, uint32_t unless)
+{
+	const uint32_t told = UCX_ENDED | UCX_OURS;
+	struct charge *charge = &request->worker->charge;
+
+	if (__builtin_expect((load_acquire(&request->flags) & (told | UCX_TELLING)) != told || !charge_try(charge),
+			     0)) {
+		ucx_request_release_any(request, unless);
+		return;
+	}
+	ucx_request_put(request);
+	charge_leave(charge);
 }
 
 /* Who has given a request back is not called for it any more. */
