@@ -4098,6 +4098,18 @@ FAULTS = [
         "request->flags |= UCX_TELLING;",
     ),
     Fault(
+        "a request that is given back in its callback has another use before that returns",
+        "ucx/ucx_request.c",
+        "(load_acquire(&request->flags) & (told | UCX_TELLING)) != told",
+        "(load_acquire(&request->flags) & told) != told",
+    ),
+    Fault(
+        "a request of the only thread is not shown as ended when its callback is called",
+        "ucx/ucx_request.c",
+        "\tucx_request_show(request, flags | UCX_TELLING);\n\tucx_request_call(",
+        "\tucx_request_call(",
+    ),
+    Fault(
         "what a callback has begun in its request's memory is shown as ended",
         "ucx/ucx_request.c",
         "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n",

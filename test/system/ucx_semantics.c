@@ -609,6 +609,43 @@ static void test_freed(void)
 	}
 }
 
+static ucs_status_ptr_t behind; /* what a callback has begun after it gave its request back */
+static int behind_in;
+
+static void on_receive_given_back(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *data)
+{
+	const ucp_request_param_t none = {.op_attr_mask = 0};
+
+	CHECK(status == UCS_OK && data == &behind_in);
+	ucp_request_free(request);
+	behind = ucp_tag_recv_nbx(workers[1], &behind_in, sizeof behind_in, 45, FULL, &none);
+	CHECK(UCS_PTR_IS_PTR(behind) && behind != request);
+	CHECK(info->sender_tag == 46 && info->length == sizeof(int));
+	called++;
+}
+
+/* One that its callback gives back stays until that has returned, whatever it begins; then it goes. */
+static void test_freed_in_callback(void)
+{
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+				     .cb.recv = on_receive_given_back, .user_data = &behind_in};
+	ucs_status_ptr_t request, again;
+	int in, out = 45;
+
+	called = 0;
+	request = ucp_tag_recv_nbx(workers[1], &in, sizeof in, 46, FULL, &param);
+	CHECK(UCS_PTR_IS_PTR(request));
+	CHECK(finish(push(&out, sizeof out, 46)) == UCS_OK);
+	for (int i = 0; called == 0; i++) {
+		CHECK(i < PATIENCE);
+		progress();
+	}
+	again = post(&in, sizeof in, 47, FULL);
+	CHECK(again == request || !ours);
+	CHECK(finish(push(&out, sizeof out, 47)) == UCS_OK && finish(again) == UCS_OK);
+	CHECK(finish(push(&out, sizeof out, 45)) == UCS_OK && finish(behind) == UCS_OK && behind_in == 45);
+}
+
 /*
  * "At once or not at all" is what we have not: it is refused, and nothing remains of the call. UCX's own library does
  * some of these, and refuses others for want of resources; what it does then has to be whole.
@@ -1437,6 +1474,7 @@ static void test_all(ucs_thread_mode_t thread_mode)
 	test_progress();
 	test_cancel();
 	test_freed();
+	test_freed_in_callback();
 	test_refused();
 	test_many();
 	test_flush();
