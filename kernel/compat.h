@@ -30,20 +30,51 @@
 #include <linux/unaligned.h>
 #endif
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
+/* Whether pages of a process that were just pinned to be written may stay so. Not those of a file whose file system is
+ * told of each first write: it has them written out, and takes them for clean until the pins go, whatever was written
+ * through these meanwhile. From 6.5 on the kernel refuses to pin them. Under the process's mmap_lock. */
+static inline bool compat_may_write(struct mm_struct *mm, unsigned long address, unsigned long pages)
+{
+	unsigned long end = address + (pages << PAGE_SHIFT);
+	const struct vm_operations_struct *calls;
+	struct vm_area_struct *vma;
+	bool may = true;
+
+	for (vma = find_vma(mm, address); may && vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end)) {
+		calls = vma->vm_flags & VM_SHARED ? vma->vm_ops : NULL;
+		may = !calls || !(calls->page_mkwrite || calls->pfn_mkwrite);
+	}
+	return may;
+}
+
+/* What was pinned, if it may stay so. */
+static inline long compat_pinned(struct mm_struct *mm, unsigned long address, long got, unsigned int flags,
+				 struct page **pages_p)
+{
+	if (got <= 0 || !(flags & FOLL_WRITE) || compat_may_write(mm, address, got))
+		return got;
+	unpin_user_pages(pages_p, got);
+	return -EFAULT;
+}
+#endif
+
 /* Pages of another process's, whose mmap_lock the caller holds, and keeps. So what would have to let go of it to wait,
  * such as for whoever answers a userfault, is EFAULT. */
 static inline long compat_pin_remote(struct mm_struct *mm, unsigned long address, unsigned long pages,
 				     unsigned int flags, struct page **pages_p)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-	return pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL, NULL);
+	return compat_pinned(mm, address, pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL, NULL), flags,
+			     pages_p);
 #else
 	return pin_user_pages_remote(mm, address, pages, flags, pages_p, NULL);
 #endif
 }
 
 /* Pages of the running process's. Before 6.3 nobody waited for whoever answers a userfault; so ask for the memory as
- * the process itself would, and try again. */
+ * the process itself would, and try again. A mapping that comes in its place before it is looked at is the caller's to
+ * find out. */
 static inline long compat_pin_own(unsigned long address, unsigned long pages, unsigned int flags,
 				  struct page **pages_p)
 {
@@ -56,30 +87,12 @@ static inline long compat_pin_own(unsigned long address, unsigned long pages, un
 						     fault_in_readable(memory, PAGE_SIZE)))
 		got = pin_user_pages_fast(address, pages, flags, pages_p);
 #endif
-	return got;
-}
-
-/* Whether pages of a process that were just pinned to be written may stay so. Not those of a file whose file system is
- * told of each first write: it has them written out, and takes them for clean until the pins go, whatever was written
- * through these meanwhile. From 6.5 on the kernel refuses to pin them. */
-static inline bool compat_may_write(struct mm_struct *mm, unsigned long address, unsigned long pages)
-{
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-	unsigned long end = address + (pages << PAGE_SHIFT);
-	const struct vm_operations_struct *calls;
-	struct vm_area_struct *vma;
-	bool may = true;
-
-	mmap_read_lock(mm);
-	for (vma = find_vma(mm, address); may && vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end)) {
-		calls = vma->vm_flags & VM_SHARED ? vma->vm_ops : NULL;
-		may = !calls || !(calls->page_mkwrite || calls->pfn_mkwrite);
-	}
-	mmap_read_unlock(mm);
-	return may;
-#else
-	return true;
+	mmap_read_lock(current->mm);
+	got = compat_pinned(current->mm, address, got, flags, pages_p);
+	mmap_read_unlock(current->mm);
 #endif
+	return got;
 }
 
 /* As compat_pin_remote, without pins; and where `locked_p` is not NULL, it waits, and says whether the lock is still

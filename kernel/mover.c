@@ -499,9 +499,9 @@ void mover_unlock(struct mover *mover) __releases(&mover->lock)
 	mover_send_all(mover, &packets);
 }
 
-bool mover_queue(struct work_struct *work)
+void mover_turn_init(struct mover *mover, struct turn *turn, work_func_t function)
 {
-	return queue_work(workers, work);
+	turn_init(turn, &mover->holder->line, workers, function);
 }
 
 /* ---- A descriptor's -------------------------------------------------------------------------- */
@@ -524,7 +524,7 @@ struct mover *mover_new(struct holder *holder)
 	INIT_LIST_HEAD(&mover->over);
 	xa_init_flags(&mover->connections, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_BH); /* or it sleeps with softirqs off */
 	xa_init_flags(&mover->peers, XA_FLAGS_LOCK_BH);
-	INIT_WORK(&mover->work, mover_serve_work);
+	mover_turn_init(mover, &mover->turn, mover_serve_work);
 	__skb_queue_head_init(&mover->out);
 	compat_timer(&mover->timer, mover_late, CLOCK_MONOTONIC, HRTIMER_MODE_ABS_SOFT);
 	compat_timer(&mover->pause, mover_serve_resume, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
@@ -570,7 +570,7 @@ void mover_end(struct mover *mover)
 	mutex_unlock(&mover->calls);
 	hrtimer_cancel(&mover->timer);
 	hrtimer_cancel(&mover->pause);
-	cancel_work_sync(&mover->work);
+	turn_end_sync(&mover->turn);
 	if (mover->counter)
 		sock_release(mover->counter); /* what is under way keeps of it what it needs */
 	mover_put(mover);

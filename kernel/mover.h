@@ -133,7 +133,7 @@ struct mover {
 	u32 windows;
 	struct list_head serving; /* connections with answers that wait, in turn */
 	bool busy;                /* somebody answers them */
-	struct work_struct work;
+	struct turn turn;
 	struct hrtimer pause;     /* until it goes on, where there was no room */
 	u32 pause_ns;             /* how long the last one was; 0: none since a packet was made, or nothing waited */
 	struct blocks blocks;
@@ -171,8 +171,8 @@ void mover_unlock(struct mover *mover) __releases(&mover->lock);
 struct mover_connection *mover_find(struct mover *mover, u32 id);
 /* The peer of a kind; NULL: there is none. */
 struct mover_connection *mover_find_peer(struct mover *mover, const struct mover_kind *kind, u64 key, u64 session);
-/* A worker's turn. */
-bool mover_queue(struct work_struct *work);
+/* A turn of a worker's of mover.c. */
+void mover_turn_init(struct mover *mover, struct turn *turn, work_func_t function);
 /* Whether frames, no two of one counter, have right tags, or need none. Those are never taken again. */
 bool mover_admit(struct mover_connection *connection, const struct guard_frame *frames, u32 count);
 

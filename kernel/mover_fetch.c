@@ -7,15 +7,15 @@
 
 /* Over: not in its connection any more, and in mover.over until its end was told. */
 struct mover_fetch {
-	struct kref references; /* of its connection or mover.over, and of its work */
+	struct kref references; /* of its connection or mover.over, and of its turn */
 	struct block_fetch wanted;
 	struct mover_connection *connection; /* NULL: over */
 	struct mover *mover;
 	struct pages *pages;
 	u64 window, transfer;
 	u64 offset, region_offset;
-	struct work_struct work; /* pins */
-	struct list_head node;   /* mover.over */
+	struct turn turn;      /* pins */
+	struct list_head node; /* mover.over */
 	struct event event;
 };
 
@@ -44,6 +44,8 @@ static void mover_fetch_leave(struct mover_fetch *fetch)
 	xa_erase(&connection->fetches, fetch->transfer);
 	block_fetch_end(&fetch->wanted);
 	fetch->connection = NULL;
+	if (turn_end(&fetch->turn))
+		mover_fetch_put(fetch); /* not the last one */
 }
 
 /* It is over, and the program is told. */
@@ -80,25 +82,29 @@ void mover_fetch_reap(struct mover *mover, bool all)
 /* Pin all of it, so far as it is not. */
 static void mover_fetch_work(struct work_struct *work)
 {
-	struct mover_fetch *fetch = container_of(work, struct mover_fetch, work);
+	struct mover_fetch *fetch = container_of(work, struct mover_fetch, turn.work);
 	u64 end = fetch->region_offset + fetch->wanted.length;
 	int status = pages_pin(fetch->pages, end, end);
+	bool waits = false;
 
 	mover_lock(fetch->mover);
-	if (status && fetch->connection)
+	if (status == PAGES_LATER)
+		waits = turn_wait(&fetch->turn);
+	else if (status && fetch->connection)
 		mover_fetch_over(fetch, status);
 	else if (fetch->connection)
 		block_welcome(&fetch->wanted, ktime_get_ns());
 	mover_unlock(fetch->mover);
-	mover_fetch_put(fetch);
+	if (!waits)
+		mover_fetch_put(fetch);
 }
 
 static void mover_fetch_pin(struct mover_fetch *fetch)
 {
-	if (work_pending(&fetch->work))
+	if (work_pending(&fetch->turn.work))
 		return;
 	kref_get(&fetch->references);
-	if (!mover_queue(&fetch->work))
+	if (!turn_queue(&fetch->turn))
 		kref_put(&fetch->references, mover_fetch_free);
 }
 
@@ -552,7 +558,7 @@ int mover_fetch_begin(struct mover *mover, const struct thole_driver_fetch *want
 	fetch->region_offset = wanted->region_offset;
 	fetch->wanted.length = wanted->length;
 	fetch->wanted.frame = wanted->frame;
-	INIT_WORK(&fetch->work, mover_fetch_work);
+	mover_turn_init(mover, &fetch->turn, mover_fetch_work);
 	event_init(&fetch->event, THOLE_DRIVER_EVENT_FETCHED, wanted->cookie);
 	mover_fetch_reap(mover, false);
 	mutex_lock(&mover->calls);

@@ -222,26 +222,40 @@ static void mover_serve_lose(struct mover *mover, const struct serve_want *want,
 	events_tell(&mover->holder->events, THOLE_DRIVER_EVENT_LOST, want->window, &lost, sizeof(lost));
 }
 
-/* Pin what is wanted, or let the window go. */
-static void mover_serve_pin(struct mover *mover, const struct serve_want *want)
+/* Its pages are not to be had now: another connection has its turn. Under the lock. */
+static void mover_serve_pass_over(struct mover *mover, u32 id)
+{
+	struct mover_connection *connection = mover_find(mover, id);
+
+	if (connection && connection->waiting)
+		mover_serve_next(connection, false);
+}
+
+/* Pin what is wanted, or let the window go. Returns 0, or PAGES_LATER. */
+static int mover_serve_pin(struct mover *mover, const struct serve_want *want)
 {
 	int status = pages_pin(want->pages, want->bytes, want->soon);
 
 	if (status) {
 		mover_lock(mover);
-		mover_serve_lose(mover, want, status);
+		if (status == PAGES_LATER)
+			mover_serve_pass_over(mover, want->connection);
+		else
+			mover_serve_lose(mover, want, status);
 		mover_unlock(mover);
 	}
 	pages_put(want->pages);
+	return status == PAGES_LATER ? status : 0;
 }
 
-/* Whether it is our turn: packets of a peer leave in their order where one sends them. */
+/* Whether it is our turn: packets of a peer leave in their order where one sends them. A worker that waits for what its
+ * turns need gives way: what has come since may be there. */
 static bool mover_serve_claim(struct mover *mover)
 {
 	bool claimed;
 
 	mover_lock(mover);
-	claimed = !mover->busy && !list_empty(&mover->serving);
+	claimed = !list_empty(&mover->serving) && (!mover->busy || turn_take(&mover->turn));
 	mover->busy |= claimed;
 	mover_unlock(mover);
 	return claimed;
@@ -269,7 +283,7 @@ static int mover_serve_turn(struct mover *mover, struct serve_want *want)
 
 enum hrtimer_restart mover_serve_resume(struct hrtimer *timer)
 {
-	mover_queue(&container_of(timer, struct mover, pause)->work);
+	turn_queue(&container_of(timer, struct mover, pause)->turn);
 	return HRTIMER_NORESTART;
 }
 
@@ -280,17 +294,19 @@ static void mover_serve_pause(struct mover *mover)
 	hrtimer_start(&mover->pause, ns_to_ktime(mover->pause_ns), HRTIMER_MODE_REL_SOFT);
 }
 
-/* A worker goes on, if anything waits still; later, if there was no room. Said under the lock: once all connections
- * have ended, which may be amid this, nobody queues it any more. */
-static void mover_serve_pass(struct mover *mover, bool room)
+/* A worker goes on, if anything waits still; later, if there was no room (-ENOBUFS), or no memory was to be had. Said
+ * under the lock: once all connections have ended, which may be amid this, nobody queues it any more. */
+static void mover_serve_pass(struct mover *mover, int status)
 {
 	mover_lock(mover);
 	if (list_empty(&mover->serving))
 		mover_serve_rest(mover);
-	else if (room)
-		mover_queue(&mover->work);
-	else
+	else if (status == -ENOBUFS)
 		mover_serve_pause(mover);
+	else if (status == PAGES_LATER)
+		turn_wait(&mover->turn);
+	else
+		turn_queue(&mover->turn);
 	mover_unlock(mover);
 }
 
@@ -307,22 +323,29 @@ void mover_serve_some(struct mover *mover)
 	if (status == -EAGAIN)
 		pages_put(want.pages);
 	if (status != -ENOENT)
-		mover_serve_pass(mover, status != -ENOBUFS);
+		mover_serve_pass(mover, status);
 }
 
+/* Those whose pages are not to be had are passed over, until that is so of one for the second time. */
 void mover_serve_work(struct work_struct *work)
 {
-	struct mover *mover = container_of(work, struct mover, work);
+	struct mover *mover = container_of(work, struct mover, turn.work);
+	u32 i, passed = 0; /* the first connection that was passed over since a packet was made; 0: none */
 	struct serve_want want;
 	int status = 0;
-	u32 i;
 
-	for (i = 0; (!status || status == -EAGAIN) && i < SERVE_TURNS; i++) {
+	for (i = 0; !status && i < SERVE_TURNS; i++) {
 		status = mover_serve_turn(mover, &want);
+		if (!status)
+			passed = 0;
 		if (status == -EAGAIN)
-			mover_serve_pin(mover, &want);
+			status = mover_serve_pin(mover, &want);
+		if (status == PAGES_LATER && passed != want.connection) {
+			passed = passed ? passed : want.connection;
+			status = 0;
+		}
 		cond_resched();
 	}
 	if (status != -ENOENT)
-		mover_serve_pass(mover, status != -ENOBUFS);
+		mover_serve_pass(mover, !status && passed ? PAGES_LATER : status);
 }

@@ -51,6 +51,7 @@ struct holder *holder_new(void)
 	spin_lock_init(&holder->lock);
 	area_init(&holder->areas, NULL, 0);
 	INIT_LIST_HEAD(&holder->order);
+	line_init(&holder->line);
 	holder->mm = current->mm;
 	mmgrab(holder->mm);
 	holder->process = get_pid(task_tgid(current));
@@ -62,6 +63,7 @@ static void holder_free(struct kref *references)
 	struct holder *holder = container_of(references, struct holder, references);
 
 	WARN_ON(holder->areas.count);
+	line_fini(&holder->line);
 	put_pid(holder->process);
 	mmdrop(holder->mm);
 	kvfree(holder->areas.areas);
@@ -245,14 +247,15 @@ static bool mapping_is_memory(const struct vm_area_struct *vma)
 }
 
 /* A worker pins of files what is there, and waits for none: others wait for workers, and a file system may never
- * answer. But for the lock: another thread of the process may wait for one with it held. */
+ * answer. Nor does it wait for the lock: another thread of the process may wait for one with it held. */
 static long pin_for_process(struct mm_struct *mm, const struct region_run *run, unsigned int flags, struct page **list)
 {
 	unsigned long end = run->address + (run->pages << PAGE_SHIFT);
 	struct vm_area_struct *vma;
 	long got;
 
-	mmap_read_lock(mm);
+	if (!mmap_read_trylock(mm))
+		return PAGES_LATER;
 	for (vma = find_vma(mm, run->address); vma && vma->vm_start < end; vma = find_vma(mm, vma->vm_end))
 		if (!mapping_is_memory(vma))
 			flags |= FOLL_NOFAULT;
@@ -284,11 +287,6 @@ static long pin_run(struct pages *pages, const struct region_run *run, struct pa
 		got = pin_as_process(pages, run, flags, list);
 	else
 		got = pin_for_process(mm, run, flags, list);
-	/* After it: a mapping that comes in its place is found out by pages_commit. */
-	if (got > 0 && flags & FOLL_WRITE && !compat_may_write(mm, run->address, got)) {
-		unpin_user_pages(list, got);
-		got = -EFAULT;
-	}
 	return got ? got : -EFAULT;
 }
 
@@ -501,20 +499,30 @@ int pages_pin(struct pages *pages, u64 bytes, u64 soon)
 
 	if (status)
 		return status;
-	status = mutex_lock_killable(&pages->pinning);
+	if (pages->holder->mm == current->mm)
+		status = mutex_lock_killable(&pages->pinning);
+	else if (!mutex_trylock(&pages->pinning))
+		status = PAGES_LATER;
 	if (status)
 		return status;
 	status = pages_pin_all(pages, bytes, soon);
 	mutex_unlock(&pages->pinning);
+	if (status != PAGES_LATER)
+		line_move(&pages->holder->line);
 	return status;
 }
 
 static void pages_work(struct work_struct *work)
 {
-	struct pages *pages = container_of(work, struct pages, work);
+	struct pages *pages = container_of(work, struct pages, turn.work);
 	u64 wanted = READ_ONCE(pages->wanted);
 	struct thole_driver_pinned pinned = {.status = pages_pin(pages, wanted, wanted)};
 
+	if (pinned.status == PAGES_LATER) {
+		if (!turn_wait(&pages->turn))
+			pages_put(pages);
+		return;
+	}
 	read_lock_bh(&pages->lock);
 	pinned.pinned = pages->region.pinned;
 	pinned.generation = READ_ONCE(pages->holder->shared->generations[pages->id]);
@@ -532,7 +540,7 @@ int pages_pin_later(struct pages *pages, u64 bytes)
 		return status;
 	WRITE_ONCE(pages->wanted, bytes);
 	kref_get(&pages->references);
-	if (!queue_work(workers, &pages->work))
+	if (!turn_queue(&pages->turn))
 		pages_put(pages);
 	return 0;
 }
@@ -683,7 +691,7 @@ struct pages *pages_new(struct holder *holder, struct region_segment *segments, 
 	rwlock_init(&pages->lock);
 	INIT_LIST_HEAD(&pages->order);
 	INIT_LIST_HEAD(&pages->own);
-	INIT_WORK(&pages->work, pages_work);
+	turn_init(&pages->turn, &holder->line, workers, pages_work);
 	event_init(&pages->done, THOLE_DRIVER_EVENT_PINNED, 0);
 	if (region_init(&pages->region, segments, count, PAGE_SHIFT) && pages->region.pages <= THOLE_DRIVER_PAGES) {
 		pages->watches = kvcalloc(count, sizeof(*pages->watches), GFP_KERNEL_ACCOUNT);
@@ -703,7 +711,7 @@ void pages_forget(struct pages *pages)
 	mutex_lock(&pages->pinning);
 	pages_drop(pages, NULL, 0);
 	mutex_unlock(&pages->pinning);
-	if (cancel_work_sync(&pages->work))
+	if (turn_end_sync(&pages->turn))
 		pages_put(pages);
 	while (pages->watched)
 		mmu_interval_notifier_remove(&pages->watches[--pages->watched].notifier);

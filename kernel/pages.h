@@ -9,7 +9,8 @@
  * Locks, outer first. No memory is allocated under any but the first, since the notifier takes the others, and it runs
  * when memory is reclaimed.
  *   pages.pinning  mutex: one pins at a time, but that a process lets go of it while it waits for its own memory; held
- *                  by whoever unpins for another reason than a change of the mapping
+ *                  by whoever unpins for another reason than a change of the mapping. Workers only try it, as they do
+ *                  the mmap_lock of a process (turn.h)
  *   pages.lock     rwlock, softirqs off: the state of the region, and which entries of `list` are pages
  *   holder.lock    spinlock: areas and counters
  *   pressure.c's   spinlock: the order of use
@@ -35,6 +36,10 @@
 #include "memory/area.h"
 #include "memory/region.h"
 #include "thole_driver.h"
+#include "turn.h"
+
+/* What a worker is told who would have to wait for a lock of the process's: its turn has to come again. */
+enum { PAGES_LATER = -EINPROGRESS };
 
 /* One who declares regions: a descriptor. */
 struct holder {
@@ -48,6 +53,7 @@ struct holder {
 	spinlock_t lock;
 	struct area_table areas; /* in pages */
 	struct list_head order;  /* pressure.c's */
+	struct line line;        /* workers' turns with memory of mm that was not to be had */
 };
 
 /* A segment's place among the notifiers of its process. */
@@ -71,8 +77,8 @@ struct pages {
 	bool written;       /* something was copied into them */
 	struct list_head order; /* pressure.c's, of all regions, */
 	struct list_head own;   /* and of those of its holder */
-	struct work_struct work;
-	u64 wanted; /* bytes that work pins */
+	struct turn turn;
+	u64 wanted; /* bytes that are pinned by it */
 	struct event done; /* tells that it has */
 	struct offer *offer; /* attach.c's */
 	struct watch *watches;
@@ -97,8 +103,8 @@ void pages_put(struct pages *pages);
  * worker's would be charged to nobody; so who leaves pinning to one calls this before. */
 int pages_foresee(struct pages *pages);
 
-/* Pin until the region's first bytes are. soon: so many are likely to be asked for next. May sleep; as a process that
- * is not the holder's, too. */
+/* Pin until the region's first bytes are. soon: so many are likely to be asked for next. May sleep; for whatever the
+ * memory needs, if the running process is the holder's. Any other is a worker, which may get PAGES_LATER. */
 int pages_pin(struct pages *pages, u64 bytes, u64 soon);
 
 /* The same by a worker. */

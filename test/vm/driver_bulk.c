@@ -261,13 +261,12 @@ static bool next_event(struct side *side, struct thole_driver_event *event_p, in
 	return true;
 }
 
-/* How the fetch that was begun last has ended. */
-static int fetched(struct side *side)
+/* What has become of a fetch that is over; which one *event_p says. */
+static struct thole_driver_fetched next_fetched(struct side *side, struct thole_driver_event *event_p)
 {
 	struct thole_driver_fetched answer;
-	struct thole_driver_event event;
 
-	if (!next_event(side, &event, WAIT_MS)) {
+	if (!next_event(side, event_p, WAIT_MS)) {
 		const struct thole_driver_shared *shared = side->driver.shared;
 
 		printf("no end: received %llu, asked %llu, again %llu, miss %llu, duplicate %llu, malformed %llu, "
@@ -278,9 +277,19 @@ static int fetched(struct side *side)
 		fflush(stdout);
 		_exit(1);
 	}
-	memcpy(&answer, event.data, sizeof(answer));
-	CHECK(event.kind == THOLE_DRIVER_EVENT_FETCHED && event.cookie == 100 + side->transfer);
-	CHECK(answer.transfer == side->transfer && answer.connection == side->connection);
+	CHECK(event_p->kind == THOLE_DRIVER_EVENT_FETCHED);
+	memcpy(&answer, event_p->data, sizeof(answer));
+	CHECK(answer.connection == side->connection);
+	return answer;
+}
+
+/* How the fetch that was begun last has ended. */
+static int fetched(struct side *side)
+{
+	struct thole_driver_event event;
+	struct thole_driver_fetched answer = next_fetched(side, &event);
+
+	CHECK(event.cookie == 100 + side->transfer && answer.transfer == side->transfer);
 	return answer.status;
 }
 
@@ -1395,22 +1404,14 @@ static void *stuck_call(void *unused)
 	return NULL;
 }
 
-/* Until that call waits, and cannot be woken. */
+/* Until that call waits. */
 static void stuck_wait_call(void)
 {
-	char path[64], state = 0;
 	pid_t thread;
 
 	while (!(thread = __atomic_load_n(&stuck_caller, __ATOMIC_ACQUIRE)))
 		usleep(1000);
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	for (unsigned i = 0; i < WAIT_MS && state != 'D'; i++) {
-		FILE *file = fopen(path, "r");
-
-		CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1 && fclose(file) == 0);
-		usleep(1000);
-	}
-	CHECK(state == 'D');
+	stuck_asleep(getpid(), thread);
 }
 
 /* A call of a descriptor waits for a socket's lock, whose owner sends what never comes. A worker that has lost a window
@@ -1444,6 +1445,115 @@ static void case_stuck(struct side *side)
 	CHECK(pthread_join(sender, NULL) == 0 && pthread_join(caller, NULL) == 0);
 	CHECK(told && event.kind == THOLE_DRIVER_EVENT_LOST && event.cookie == WINDOW);
 	say(side);
+}
+
+enum {
+	OTHER = 8, /* names of further windows */
+	THERE = 9,
+	LOCKED = 16 * PAGE, /* bytes of windows */
+	LOCKED_FETCHES = 600, /* more than the kernel has workers of a kind for */
+	LOCKED_BYTES = 8, /* of each of these */
+};
+
+/* A second connection, to windows in a second region: the first half. */
+static void locked_drive(struct side *side, struct side *more)
+{
+	struct thole_driver_connection wanted = connection_to(side);
+
+	side_drive(side);
+	*more = *side;
+	wanted.index += 10;
+	wanted.peer_index += 10;
+	CHECK(ioctl(side->driver.fd, THOLE_DRIVER_CONNECTION, &wanted) == 0);
+	more->connection = wanted.id;
+	more->region = declare(&side->driver, side->memory, HALF, THOLE_DRIVER_WRITE);
+	CHECK(more->region != 0);
+}
+
+/* In a process of its own, of whose memory nobody gets the lock: one window is pinned before, another one is not, nor
+ * is where its fetches go. Some of these are ended, and the others over when the lock is free. */
+static void locked_all(struct side *side, struct stuck_lock *lock)
+{
+	struct thole_driver_pin pinned;
+	struct side more;
+
+	locked_drive(side, &more);
+	fill(side, 3);
+	CHECK(pin(&more.driver, more.region, HALF, 0, &pinned) == 0);
+	CHECK(expose(side, WINDOW, 0, LOCKED) == 0 && expose(&more, THERE, 0, LOCKED) == 0);
+	stuck_lock_take(lock);
+	for (uint64_t i = 0; i < LOCKED_FETCHES; i++)
+		CHECK(fetch(side, OTHER, i * LOCKED_BYTES, LOCKED_BYTES, HALF + i * LOCKED_BYTES) == 0);
+	for (uint64_t i = 1; i <= LOCKED_FETCHES; i += 2)
+		CHECK(end(side, THOLE_DRIVER_FETCH_END, i) == 0);
+	stuck_say(lock->other);
+	stuck_hear(lock->other);
+	CHECK(side->driver.shared->locked == HALF / PAGE); /* it was held all the time */
+	stuck_say(lock->other);
+	stuck_lock_over(lock);
+	for (uint64_t i = 0; i < LOCKED_FETCHES / 2; i++) {
+		struct thole_driver_event event;
+		struct thole_driver_fetched answer = next_fetched(side, &event);
+
+		CHECK(answer.status == 0 && answer.transfer % 2 == 0);
+	}
+	for (uint64_t i = 1; i < LOCKED_FETCHES; i += 2)
+		check(side, HALF + i * LOCKED_BYTES, 5, i * LOCKED_BYTES, LOCKED_BYTES);
+	stuck_say(lock->other);
+	stuck_hear(lock->other);
+	_exit(0);
+}
+
+static void locked_fetch(struct side *side)
+{
+	struct side more;
+
+	locked_drive(side, &more);
+	for (size_t i = 0; i < HALF; i++)
+		side->memory[HALF + i] = pattern(5, i);
+	CHECK(expose(side, OTHER, HALF, HALF) == 0);
+	say(side);
+	hear(side);
+	CHECK(fetch(side, WINDOW, 0, LOCKED, 0) == 0);
+	more.transfer = side->transfer;
+	CHECK(fetch(&more, THERE, 0, LOCKED, LOCKED) == 0 && fetched(&more) == 0);
+	check(side, LOCKED, 3, 0, LOCKED);
+	say(side);
+	CHECK(fetched(side) == 0);
+	check(side, 0, 3, 0, LOCKED);
+	say(side);
+	hear(side);
+}
+
+/* What needs memory of a process of which nobody gets the lock waits without a worker: what does not is served, and
+ * others' fetches are. */
+static void case_locked(struct side *side)
+{
+	struct stuck_lock lock;
+	pid_t child;
+
+	if (side->number == 1) {
+		locked_fetch(side);
+		return;
+	}
+	hear(side);
+	lock = stuck_lock_new();
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		locked_all(side, &lock);
+	stuck_lock_give(&lock, child);
+	stuck_hear(lock.mine);
+	say(side);
+	hear(side);
+	stuck_say(lock.mine);
+	stuck_hear(lock.mine);
+	stuck_refuse();
+	stuck_hear(lock.mine);
+	hear(side);
+	say(side);
+	stuck_say(lock.mine);
+	CHECK(waitpid(child, &(int){0}, 0) == child);
 }
 
 enum { REUSED_ROUNDS = 1000 };
@@ -1845,12 +1955,12 @@ static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
 	case_refused, case_steered, case_filtered, case_scattered, case_marked, case_counted, case_held, case_stuck,
-	case_reused, case_cost, case_cost_udp,
+	case_locked, case_reused, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
 	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "marked",
-	"counted", "held", "stuck", "reused", "cost", "cost_udp",
+	"counted", "held", "stuck", "locked", "reused", "cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */

@@ -523,6 +523,19 @@ static void case_userfault(void)
 	userfault_killed();
 }
 
+/* A worker pins this. */
+static void pinned_by_worker(const struct driver *driver, uint32_t id)
+{
+	struct thole_driver_pin answer;
+
+	CHECK(pin(driver, id, 0, 0, &answer) == 0);
+	for (unsigned i = 0; i < 1000 && answer.state != THOLE_DRIVER_PINNED; i++) {
+		CHECK(usleep(20000) == 0);
+		CHECK(pin(driver, id, 0, 0, &answer) == 0);
+	}
+	CHECK(answer.state == THOLE_DRIVER_PINNED);
+}
+
 /* Who waits for a file system that never answers does not keep others waiting. */
 static void case_stuck(void)
 {
@@ -538,11 +551,68 @@ static void case_stuck(void)
 	}
 	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
 	CHECK(pin(&bed.driver, bed.id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
-	for (unsigned i = 0; i < 1000 && answer.state != THOLE_DRIVER_PINNED; i++) {
-		CHECK(usleep(20000) == 0);
-		CHECK(pin(&bed.driver, bed.id, 0, 0, &answer) == 0);
-	}
-	CHECK(answer.state == THOLE_DRIVER_PINNED);
+	pinned_by_worker(&bed.driver, bed.id);
+}
+
+/* Regions of whose memory nobody gets the lock: some are forgotten, some end with their descriptor, and the others are
+ * pinned when it is free. */
+static void locked_regions(struct stuck_lock *lock)
+{
+	struct driver driver = driver_open(), closed = {.fd = open("/dev/thole", O_RDWR)};
+	unsigned char *memory = memory_new(STUCK * PAGE);
+	uint32_t ids[STUCK], also = declare(&closed, memory, PAGE, 0);
+	struct thole_driver_pin answer;
+
+	for (unsigned i = 0; i < STUCK; i++)
+		CHECK((ids[i] = declare(&driver, memory + i * PAGE, PAGE, THOLE_DRIVER_WRITE)) != 0);
+	stuck_lock_take(lock);
+	for (unsigned i = 0; i < STUCK; i++)
+		CHECK(pin(&driver, ids[i], PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	CHECK(also && pin(&closed, also, PAGE, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	stuck_say(lock->other);
+	stuck_hear(lock->other);
+	for (unsigned i = 0; i < STUCK; i += 2)
+		CHECK(forget(&driver, ids[i]) == 0);
+	CHECK(close(closed.fd) == 0);
+	stuck_say(lock->other);
+	stuck_lock_over(lock);
+	for (unsigned i = 1; i < STUCK; i += 2)
+		pinned_by_worker(&driver, ids[i]);
+	CHECK(pages_pinned() == STUCK / 2);
+	_exit(0);
+}
+
+/* The same of whoever has a thread that holds the lock of its memory, and may be killed meanwhile. */
+static void locked(bool killed)
+{
+	struct bed bed = {.driver = driver_open(), .memory = memory_new(LENGTH), .length = LENGTH};
+	struct stuck_lock lock = stuck_lock_new();
+	struct thole_driver_pin answer;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0)
+		locked_regions(&lock);
+	stuck_lock_give(&lock, child);
+	stuck_hear(lock.mine);
+	bed.id = declare(&bed.driver, bed.memory, LENGTH, THOLE_DRIVER_WRITE);
+	CHECK(pin(&bed.driver, bed.id, LENGTH, THOLE_DRIVER_BACKGROUND, &answer) == 0);
+	pinned_by_worker(&bed.driver, bed.id);
+	stuck_say(lock.mine);
+	stuck_hear(lock.mine);
+	CHECK(!killed || kill(child, SIGKILL) == 0);
+	stuck_refuse();
+	CHECK(killed ? WIFSIGNALED(wait_for(child)) : wait_for(child) == 0);
+}
+
+static void case_locked(void)
+{
+	locked(false);
+}
+
+static void case_locked_killed(void)
+{
+	locked(true);
 }
 
 static void *pin_stuck(void *argument)
@@ -982,9 +1052,9 @@ static const struct {
 } cases[] = {
 	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
-	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(swap), CASE(shrink), CASE(vector),
-	CASE(overlapping), CASE(background), CASE(changing), CASE(chased), CASE(charged), CASE(limit), CASE(order),
-	CASE(arguments), CASE(many), CASE(watch),
+	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(locked), CASE(locked_killed),
+	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(changing), CASE(chased),
+	CASE(charged), CASE(limit), CASE(order), CASE(arguments), CASE(many), CASE(watch),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

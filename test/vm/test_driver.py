@@ -24,8 +24,8 @@ Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
 CASES = (
     "munmap munmap_part mremap dontneed mprotect split collapse hole truncate writeback fork shared exec exit kill "
-    "userfault stuck stuck_call swap shrink vector overlapping background changing chased charged limit order arguments "
-    "many watch"
+    "userfault stuck stuck_call locked locked_killed swap shrink vector overlapping background changing chased charged "
+    "limit order arguments many watch"
 ).split()
 REALTIME = "munmap mremap fork shared exec exit kill background limit order".split()  # there are no huge pages
 VIEWS = (
@@ -34,7 +34,7 @@ VIEWS = (
 ).split()
 BULK = (
     "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
-    "refused steered filtered scattered marked counted held stuck reused"
+    "refused steered filtered scattered marked counted held stuck locked reused"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
