@@ -1273,7 +1273,7 @@ FAULTS = [
     Fault(
         "a CLOSE waits for ever for records before it",
         HANDSHAKE,
-        "if (!complete && connection->handshake.closing_ns > connection->engine->now_ns)",
+        "if (!complete && connection->handshake.closing_looks++ < CLOSE_LOOKS)",
         "if (!complete)",
     ),
     Fault(

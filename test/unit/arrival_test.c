@@ -254,7 +254,7 @@ static void end__with_a_gap(void **state)
 	own.type = PACKET_CLOSE;
 	own.sequence = 4;
 	stranger_says(host, UDP, &own, 0);
-	host_run(host, 2 * CLOSE_WAIT_NS);
+	host_run(host, UINT64_C(2) * CLOSE_LOOKS * CLOSE_PROBE_NS);
 	assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
 	assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone_status, THOLE_ERR_PEER);
 	host_close(host);

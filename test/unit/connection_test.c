@@ -539,12 +539,34 @@ static void close__waits_for_what_is_before_it(void **state)
 		packet.sequence = 1 + missing;
 		stranger_says(host, UDP, &packet, 0);
 		assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone, !missing);
-		host_run(host, CLOSE_WAIT_NS / 2);
+		host_run(host, (uint64_t)CLOSE_LOOKS * CLOSE_PROBE_NS / 2);
 		assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone, !missing);
-		host_run(host, CLOSE_WAIT_NS);
+		host_run(host, (uint64_t)CLOSE_LOOKS * CLOSE_PROBE_NS);
 		assert_true(endpoint_peer(host->endpoint, 0)->base.gone);
 		host_close(host);
 	}
+}
+
+/* It is not the time that tells whether they come: who computes in between has not looked where they are. */
+static void close__waits_for_what_is_before_it_while_nobody_looks(void **state)
+{
+	struct host *host = host_open(0);
+	struct packet packet = stranger_opens(host);
+	uint32_t first = host_connection(host)->in.next;
+	unsigned looks = 0;
+
+	(void)state;
+	packet.type = PACKET_RECORD;
+	packet.message.record.kind = RECORD_EAGER;
+	for (packet.sequence = first; packet.sequence < first + 2; packet.sequence++)
+		stranger_leaves(host, RAW, &packet);
+	packet.type = PACKET_CLOSE;
+	stranger_says(host, UDP, &packet, 0);
+	while (!endpoint_peer(host->endpoint, 0)->base.gone && looks++ < CLOSE_LOOKS)
+		endpoint_advance(host->endpoint, host->now_ns += 10 * SECOND_NS);
+	assert_int_equal(endpoint_peer(host->endpoint, 0)->base.gone_status, THOLE_ERR_CLOSED);
+	assert_int_equal(host->sinks[RAW].in_taken, 2);
+	host_close(host);
 }
 
 /* It says how many records there were, so that who gets it knows whether all are there. */
@@ -907,6 +929,7 @@ int main(void)
 		cmocka_unit_test(frame__with_a_tag_that_was_not_agreed_on),
 		cmocka_unit_test(strangers__are_told_now_and_then),
 		cmocka_unit_test(close__waits_for_what_is_before_it),
+		cmocka_unit_test(close__waits_for_what_is_before_it_while_nobody_looks),
 		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__by_who_does_not_read),

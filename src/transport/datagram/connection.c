@@ -189,7 +189,7 @@ uint64_t connection_expire(struct connection *connection)
 {
 	uint64_t next_ns, try_ns;
 
-	if (connection->handshake.closing_ns)
+	if (connection->handshake.closing_looks)
 		return handshake_expire_close(connection);
 	if (connection->handshake.connect_ns && connection->handshake.connect_ns <= connection->engine->now_ns)
 		handshake_ask(connection);

@@ -327,26 +327,25 @@ static bool handshake_is_closed(const struct connection *connection)
 	return (int32_t)(connection->handshake.closing - connection->in.next) <= 0;
 }
 
-/* A CLOSE may overtake records that go by another link: they get a little time. */
+/* A CLOSE may overtake records that go by another link: they get a little time. That is counted by looks, each after
+ * another poll, since a program that computes takes nothing of what is here. */
 void handshake_close_arrived(struct connection *connection, const struct packet *packet)
 {
-	uint64_t now_ns = connection->engine->now_ns;
-
 	connection->handshake.closing = packet->sequence;
 	if (handshake_is_closed(connection)) {
 		connection_lost(connection, THOLE_ERR_CLOSED);
 		return;
 	}
-	if (connection->handshake.closing_ns == 0)
-		connection->handshake.closing_ns = now_ns + CLOSE_WAIT_NS;
-	connection_wake(connection, now_ns + CLOSE_PROBE_NS);
+	if (connection->handshake.closing_looks == 0)
+		connection->handshake.closing_looks = 1;
+	connection_wake(connection, connection->engine->now_ns + CLOSE_PROBE_NS);
 }
 
 uint64_t handshake_expire_close(struct connection *connection)
 {
 	bool complete = handshake_is_closed(connection);
 
-	if (!complete && connection->handshake.closing_ns > connection->engine->now_ns)
+	if (!complete && connection->handshake.closing_looks++ < CLOSE_LOOKS)
 		return connection->engine->now_ns + CLOSE_PROBE_NS;
 	connection_lost(connection, complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER);
 	return UINT64_MAX;

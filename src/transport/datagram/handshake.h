@@ -10,16 +10,16 @@
 enum handshake_limits {
 	/* first repetition of a CONNECT; then twice as long each time, up to RESEND_MAX_NS */
 	CONNECT_RETRY_NS = 20000000,
-	/* a CLOSE waits so long for records that it overtook on this host; nobody sends them again */
-	CLOSE_WAIT_NS = 100000000,
-	CLOSE_PROBE_NS = 1000000,      /* between two checks whether they are here */
+	/* a CLOSE waits for so many looks for records that it overtook on this host; nobody sends them again */
+	CLOSE_LOOKS = 100,
+	CLOSE_PROBE_NS = 1000000,      /* between two looks whether they are here */
 };
 
 struct handshake {
 	uint64_t connect_ns;        /* when CONNECT is sent again that has not been answered; 0: it is not */
-	uint64_t closing_ns;        /* until when frames before the peer's CLOSE are waited for; 0: there was none */
 	uint32_t closing;           /* the peer's CLOSE: sequence behind its last frame */
 	uint8_t attempt;            /* CONNECTs sent that began it, saturating */
+	uint8_t closing_looks;      /* whether all before the peer's CLOSE is here, from 1 on; 0: there was none */
 	bool answered : 1;          /* an ACCEPT has come */
 	bool connected : 1;         /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted : 1;            /* this side asked for it */
@@ -49,7 +49,7 @@ bool handshake_is_foreign(const struct connection *connection);
  * asked for. */
 bool handshake_proven(struct connection *connection);
 void handshake_close_arrived(struct connection *connection, const struct packet *packet);
-/* What is due while a CLOSE waits (handshake.closing_ns); when something is next, UINT64_MAX: never. */
+/* What is due while a CLOSE waits (handshake.closing_looks); when something is next, UINT64_MAX: never. */
 uint64_t handshake_expire_close(struct connection *connection);
 /* The endpoint closes: say so to all peers. */
 void handshake_close(struct engine *engine);
