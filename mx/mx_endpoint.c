@@ -74,9 +74,9 @@ static void mxi_endpoint_seize_list(void)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until); /* the other one may be set back meanwhile */
 	until.tv_sec += SEIZE_LIST_S;
-	pthread_mutex_timedlock(&endpoints_mutex, &until);
+	pthread_mutex_clocklock(&endpoints_mutex, CLOCK_MONOTONIC, &until);
 }
 
 /* A step of draining all that is seized, which may be waiting for each other. Whether that is over. */
