@@ -4491,8 +4491,14 @@ FAULTS = [
     Fault(
         "a network rests where there are no rings",
         "src/transport/datagram/datagram.c",
-        "return owner->locals > 0 ? QUIET_POLLS : UINT32_MAX;",
+        "return owner->locals > 0 ? QUIET_POLLS : QUIET_NEVER;",
         "return QUIET_POLLS;",
+    ),
+    Fault(
+        "a network rests where there are no rings, once it was silent for minutes",
+        "src/transport/datagram/datagram.c",
+        "datagram->quiet += datagram->quiet < QUIET_NEVER - 1;",
+        "datagram->quiet += datagram->quiet < QUIET_NEVER;",
     ),
     Fault(
         "a network rests though only some of its peers go by adapters",

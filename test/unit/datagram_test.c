@@ -866,6 +866,9 @@ static void rest__ends(void **state)
 	two_exchange(&pair, 1, 10);
 	pair_progress(&pair, 20000);
 	assert_int_equal(pair.a->base.resting, 0); /* there is no ring */
+	datagram_of(&pair.a->base)->quiet = INT32_MAX - 100; /* as after some minutes */
+	pair_progress(&pair, 1000);
+	assert_int_equal(pair.a->base.resting, 0);
 	pair.a->base.queues = 1; /* its one peer goes by an adapter */
 	rest_begin(&pair);
 	/* looked at now: after a few polls that find nothing it rests again */

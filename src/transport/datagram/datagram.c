@@ -15,7 +15,8 @@ enum {
 	IDLE_POLLS = 16,        /* once in so many, where memory is polled in between, */
 	ALONE_POLLS = 4,        /* or nothing is: a poll in vain that does not look is short */
 	QUIET_POLLS = 4096,     /* after which a network beside rings rests: some 100 us */
-	QUIET_QUEUE_POLLS = 16, /* and one beside adapters */
+	QUIET_QUEUE_POLLS = 16, /* and one beside adapters, */
+	QUIET_NEVER = INT32_MAX, /* and one by itself: no more are counted */
 	CLOCK_POLLS = 16,       /* fruitless polls between two readings of the clock */
 	BUSY_SLEEP_NS = 100000, /* longest sleep while a link has no room, which wakes nobody when it has */
 	WATCH_TURNS = 4,        /* checks in one peer_timeout of the peers that receives wait for */
@@ -378,7 +379,7 @@ static uint32_t datagram_rests_after(const struct transport_owner *owner, const 
 {
 	if (owner->queues > 0 && owner->queues >= engine->open)
 		return QUIET_QUEUE_POLLS;
-	return owner->locals > 0 ? QUIET_POLLS : UINT32_MAX;
+	return owner->locals > 0 ? QUIET_POLLS : QUIET_NEVER;
 }
 
 static void datagram_quieten(struct datagram *datagram)
@@ -386,7 +387,8 @@ static void datagram_quieten(struct datagram *datagram)
 	const struct engine *engine = &datagram->engine;
 	const struct transport_owner *owner = datagram->owner;
 
-	if (++datagram->quiet >= datagram_rests_after(owner, engine) && !owner->simulated &&
+	datagram->quiet += datagram->quiet < QUIET_NEVER - 1;
+	if (datagram->quiet >= datagram_rests_after(owner, engine) && !owner->simulated &&
 	    !owner->word_awaited && engine->blocks.outstanding == 0 && !engine_busy(engine))
 		transport_rest(datagram->owner, TRANSPORT_DATAGRAM);
 }

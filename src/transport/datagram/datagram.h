@@ -18,7 +18,7 @@ struct datagram {
 	struct watcher watcher;     /* of all links' descriptors */
 	uint32_t polls;             /* at the network */
 	uint32_t fruitless;         /* at links that are not cheap, since one found something */
-	uint32_t quiet;             /* polls since anything came or went */
+	uint32_t quiet;             /* polls since anything came or went, as far as they are counted */
 	uint64_t watch_ns;          /* when to find whom receives wait for */
 
 	/* datagram_links.c */
