@@ -177,7 +177,8 @@ THOLE_API void thole_endpoint_close(struct thole_endpoint *endpoint);
 /* A step towards closing, for who has several endpoints: their peers may be each other, or wait for one of them, and
  * while thole_endpoint_close waits the others stand still. Progresses, and asks peers to say at once what they have.
  * Returns 1 when thole_endpoint_close has nothing more to wait for: what was reported complete has reached its peers,
- * or the option close_timeout is over since the first call. Else 0: make progress with the others, and call again. */
+ * or the option close_timeout is over since the first call, in which each pause between two calls, as of a process that
+ * is stopped, counts for an eighth at most. Else 0: make progress with the others, and call again. */
 THOLE_API int thole_drain(struct thole_endpoint *endpoint);
 
 /* The endpoint's own address. Thread-safe. */

@@ -315,11 +315,12 @@ void endpoint_hasten(struct thole_endpoint *endpoint)
 bool endpoint_drain(struct thole_endpoint *endpoint)
 {
 	struct endpoint *whole = endpoint_of(endpoint);
-	uint64_t now_ns = clock_now_ns();
+	uint64_t most_ns = endpoint->base.options.close_timeout, pause_ns = most_ns / DRAIN_PAUSES + 1;
+	uint64_t now_ns = clock_now_ns(), since_ns = whole->drain_ns ? now_ns - whole->drain_ns : 0;
 
-	if (whole->draining_ns == 0)
-		whole->draining_ns = now_ns;
-	if (endpoint_drained(endpoint) || now_ns - whole->draining_ns >= endpoint->base.options.close_timeout)
+	whole->drained_ns += since_ns < pause_ns ? since_ns : pause_ns;
+	whole->drain_ns = now_ns;
+	if (endpoint_drained(endpoint) || whole->drained_ns >= most_ns)
 		return true;
 	endpoint_hasten(endpoint);
 	endpoint_progress(endpoint);

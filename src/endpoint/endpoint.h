@@ -42,7 +42,8 @@ struct endpoint {
 	uint64_t rouse_ns;           /* for this time; 0: at once, */
 	uint64_t roused_ns;          /* which was or is then */
 	struct watcher timer;
-	uint64_t draining_ns;        /* since when it is to be closed; 0: it is not */
+	uint64_t drain_ns;           /* when endpoint_drain was last called; 0: it is not to be closed, */
+	uint64_t drained_ns;         /* and for how long it has waited */
 	uint64_t quiet_ns;           /* since when polls have found nothing though senders ask, */
 	uint64_t quiet_seen;         /* by what had arrived then, */
 	uint32_t quiet_idle;         /* and by how many had found nothing when it was looked at last */
@@ -94,7 +95,10 @@ bool endpoint_delivers(const struct thole_endpoint *endpoint);
 bool endpoint_moves_alone(const struct thole_endpoint *endpoint);
 /* Somebody waits for that: peers are to say it at once. */
 void endpoint_hasten(struct thole_endpoint *endpoint);
-/* Before closing peers must get what was reported complete: progress once. Whether they have, or it took too long. */
+/* Before closing peers must get what was reported complete: progress once. Whether they have, or it took too long. A
+ * process that was stopped meanwhile, or did something else, let nothing get on, so a pause between two calls is no
+ * more than a part of close_timeout. */
+enum { DRAIN_PAUSES = 8 };
 bool endpoint_drain(struct thole_endpoint *endpoint);
 /* Free everything, and say nothing to anybody. */
 void endpoint_vanish(struct thole_endpoint *endpoint);

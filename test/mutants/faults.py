@@ -5623,8 +5623,14 @@ FAULTS = [
     Fault(
         "who drains an endpoint waits for longer than closing it takes",
         "src/endpoint/endpoint.c",
-        "now_ns - whole->draining_ns >= endpoint->base.options.close_timeout",
-        "now_ns - whole->draining_ns > UINT64_MAX / 2",
+        "whole->drained_ns >= most_ns",
+        "whole->drained_ns > UINT64_MAX / 2",
+    ),
+    Fault(
+        "who drains an endpoint gives up after a pause",
+        "src/endpoint/endpoint.c",
+        "whole->drained_ns += since_ns < pause_ns ? since_ns : pause_ns;",
+        "whole->drained_ns += since_ns < UINT64_MAX - pause_ns ? since_ns : pause_ns;",
     ),
     Fault(
         "endpoints of a domain wait while another one is closed",

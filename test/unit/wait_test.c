@@ -447,6 +447,25 @@ static void drain__until_all_has_arrived(void **state)
 	}
 }
 
+/* Who stood still gave nobody a chance: such a pause is no more than a part of the time that there is. */
+static void drain__does_not_end_by_a_pause(void **state)
+{
+	static const char *const options[] = {"network=off", "close_timeout=2ms", NULL};
+	struct pair pair;
+	uint8_t byte = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int k = 0; k < 1000; k++) /* more than a ring holds */
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	assert_int_equal(thole_drain(pair.a), 0);
+	for (int k = 1; k <= DRAIN_PAUSES; k++) {
+		clock_sleep_through(4000000);
+		assert_int_equal(thole_drain(pair.a), k == DRAIN_PAUSES);
+	}
+	pair_close(&pair);
+}
+
 /* What was reported complete and waits for room at its peer is what there is to see to, and nothing else. */
 static void tend__what_was_sent(void **state)
 {
@@ -1313,6 +1332,7 @@ int main(void)
 		cmocka_unit_test(lock__is_left_before_a_sleep),
 		cmocka_unit_test(wait__is_a_point_of_cancellation),
 		cmocka_unit_test(drain__until_all_has_arrived),
+		cmocka_unit_test(drain__does_not_end_by_a_pause),
 		cmocka_unit_test(tend__what_was_sent),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 		cmocka_unit_test(tend__what_moves_by_itself),
