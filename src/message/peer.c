@@ -118,19 +118,23 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 {
 	struct thole_address written;
 	struct address_parts parts;
+	struct peer **at;
 	int error = address_parse(address, &parts);
 
 	if (error)
 		return error;
 	address_format(&parts, &written); /* however the caller writes it */
-	for (struct peer *peer = *peer_bucket(endpoint, parts.endpoint); peer; peer = peer->hash_next) {
+	for (at = peer_bucket(endpoint, parts.endpoint); *at; at = &(*at)->hash_next) {
+		if (memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)
+			continue;
 		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be
 		 * there. */
-		if (memcmp(&peer->base.address, &written, sizeof(written)) == 0 &&
-		    !(peer->base.gone && parts.network[0] == ADDRESS_MXOE)) {
-			*peer_p = peer;
+		if (!((*at)->base.gone && parts.network[0] == ADDRESS_MXOE)) {
+			*peer_p = *at;
 			return 0;
 		}
+		*at = (*at)->hash_next;
+		break;
 	}
 	return peer_new(endpoint, &written, &parts, peer_p);
 }

@@ -4495,6 +4495,24 @@ FAULTS = [
         "return QUIET_POLLS;",
     ),
     Fault(
+        "a frame of MXoE is looked for among all connections that there were with a host",
+        NAMING_MXOE,
+        "\tif (former)\n\t\tmxoe_hide_before(",
+        "\tif (former && former->state == CONNECTION_NEW)\n\t\tmxoe_hide_before(",
+    ),
+    Fault(
+        "what hides a former connection of MXoE hides other endpoints of the host",
+        NAMING_MXOE,
+        "if (connection->peer_index == latest->peer_index)",
+        "if (connection->peer_index)",
+    ),
+    Fault(
+        "an address of MXoE is looked for among all who had it",
+        "src/message/peer.c",
+        "\t\t*at = (*at)->hash_next;\n\t\tbreak;\n",
+        "",
+    ),
+    Fault(
         "a network rests where there are no rings, once it was silent for minutes",
         "src/transport/datagram/datagram.c",
         "datagram->quiet += datagram->quiet < QUIET_NEVER - 1;",

@@ -1449,7 +1449,7 @@ static void former__notify(void **state)
 	assert_int_equal(finished(1 << 8, PAGE_LENGTH), 1);
 }
 
-enum { OTHER_NUMBER = 9, OTHER_SESSION = 0x51, OTHER_KEY = 0x77 };
+enum { OTHER_NUMBER = 9, OTHER_SESSION = 0x51, OTHER_KEY = 0x77, LIVES = 1000 };
 
 /* ---- What is not meant for us, or of another time ------------------------------------------------------------- */
 
@@ -1497,6 +1497,48 @@ static void stray_close(void)
 static bool partner_is_gone(void)
 {
 	return play.endpoint->base.counters[COUNTER_PEERS_GONE] > 0;
+}
+
+/* Connections among which a frame's is looked for, and peers among which an address's is. */
+static unsigned connections_of_the_host(void)
+{
+	struct engine *engine = &datagram_of(&play.endpoint->base)->engine;
+	struct connection *connection = connection_by_path(engine, &play.link, &play.other);
+	unsigned count = 0;
+
+	for (; connection; connection = connection_next_by_path(connection, &play.link, &play.other))
+		count++;
+	return count;
+}
+
+static unsigned peers_of_the_number(void)
+{
+	unsigned count = 0;
+
+	for (const struct peer *peer = play.endpoint->peer_buckets[OTHER_NUMBER]; peer; peer = peer->hash_next)
+		count++;
+	return count;
+}
+
+/* An endpoint ends and begins again, and that a thousand times. Nobody looks through all of them. */
+static void former__are_in_nobodys_way(void **state)
+{
+	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER};
+	unsigned others;
+
+	(void)state;
+	page_open();
+	others = connections_of_the_host();
+	for (uint32_t i = 0; i < LIVES; i++) {
+		packet.connect = (struct packet_connect){.session = OTHER_SESSION + i, .proof = KEY,
+							 .next = 1, .attempt = (uint8_t)i, .index = 4};
+		partner_sends(&packet);
+		assert_int_equal(page.accept.echo, OTHER_SESSION + i);
+		assert_int_equal(play.endpoint->base.counters[COUNTER_PEERS_GONE], i);
+		assert_int_equal(connections_of_the_host(), others + 1 + (i > 0)); /* the one before is told so */
+		assert_int_equal(peers_of_the_number(), 1);
+	}
+	play_close();
 }
 
 /* What asks for nothing is not refused, and of the rest only so much. */
@@ -2408,6 +2450,7 @@ int main(void)
 		cmocka_unit_test(moved__window),
 		cmocka_unit_test(former__other_names),
 		cmocka_unit_test(former__notify),
+		cmocka_unit_test(former__are_in_nobodys_way),
 		cmocka_unit_test(stray__refusals_are_few),
 		cmocka_unit_test(stray__another_number),
 		cmocka_unit_test(stray__nacks),

@@ -4,7 +4,7 @@
  *
  * What it says, and what it is told, is of the files whose names the parts of struct connection have. Invariants: a
  * connection at rest is in no list and has no timer; it stays as long as its peer does, so that late frames find it
- * and are told.
+ * and are told. Where only a path and a number say whose a frame is, they find the latest that had these.
  */
 #include <string.h>
 
@@ -46,6 +46,16 @@ struct connection *connection_next_by_path(struct connection *connection, const 
 					   const struct path *path)
 {
 	return connection_match(connection->route[link->index].next, link->index, path);
+}
+
+void connection_hide(struct connection *connection, const struct link *link)
+{
+	const struct path *path = &connection->route[link->index].records;
+	struct connection **at = connection_bucket(connection->engine, link->index, path);
+
+	while (*at != connection)
+		at = &(*at)->route[link->index].next;
+	*at = connection->route[link->index].next;
 }
 
 struct connection *connection_by_index(struct engine *engine, uint32_t index, uint64_t session)

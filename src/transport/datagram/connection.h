@@ -84,6 +84,8 @@ struct connection *connection_next_by_path(struct connection *connection, const 
 					   const struct path *path);
 /* The hash chain of the connections with such a path by a link. */
 struct connection **connection_bucket(struct engine *engine, unsigned link, const struct path *path);
+/* One that is in it is found by that path no more. */
+void connection_hide(struct connection *connection, const struct link *link);
 /* The peer is being connected to, or has connected; it is connected; it is lost. */
 void connection_begin(struct connection *connection);
 void connection_open(struct connection *connection);

@@ -170,16 +170,34 @@ static void mxoe_index_arrived(struct engine *engine, const struct link *link, c
 
 /* ---- Who it is -------------------------------------------------------------------------------------------- */
 
-/* The connection, alive or else the latest, with an endpoint of a host. */
+/* The connection, alive or else the latest, with an endpoint of a host. For each frame: so no more of them are there
+ * than one that lives and the one before it (mxoe_begin). */
 static struct connection *mxoe_find(struct engine *engine, const struct link *link, const struct path *from,
 				    uint32_t number)
 {
 	struct connection *connection = connection_by_path(engine, link, from), *found = NULL;
 
-	for (; connection; connection = connection_next_by_path(connection, link, from))
-		if (connection->peer_index == number && (!found || connection->state != CONNECTION_DEAD))
+	for (; connection; connection = connection_next_by_path(connection, link, from)) {
+		if (connection->peer_index != number)
+			continue;
+		if (connection->state != CONNECTION_DEAD)
+			return connection;
+		if (!found)
 			found = connection;
+	}
 	return found;
+}
+
+/* Hosts have endpoints that end and begin again for years. */
+static void mxoe_hide_before(struct connection *latest, const struct link *link, const struct path *path)
+{
+	struct connection *connection = connection_next_by_path(latest, link, path), *next;
+
+	for (; connection; connection = next) {
+		next = connection_next_by_path(connection, link, path);
+		if (connection->peer_index == latest->peer_index)
+			connection_hide(connection, link);
+	}
 }
 
 /* Frames for a former connection with the same endpoint must not be taken for this one's. */
@@ -187,7 +205,7 @@ static void mxoe_begin(struct connection *connection)
 {
 	struct engine *engine = connection->engine;
 	const struct address_parts *parts = &connection->peer->parts;
-	const struct connection *former;
+	struct connection *former;
 	struct path path = {{0}};
 
 	connection->session = engine->session;
@@ -197,6 +215,8 @@ static void mxoe_begin(struct connection *connection)
 	connection->peer_index = parts->network[4];
 	memcpy(path.bytes, parts->network + 8, 6);
 	former = mxoe_find(engine, engine->links[0], &path, connection->peer_index);
+	if (former)
+		mxoe_hide_before(former, engine->links[0], &path);
 	if (!former || !former->peer_session)
 		return;
 	connection->names.former_session = (uint32_t)former->peer_session;
