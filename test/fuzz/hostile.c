@@ -328,10 +328,20 @@ static uint64_t take_word(struct input *input)
 	return word;
 }
 
+/* What the hostile peer has of the victim. Once it takes that for gone there is nothing. */
+static struct shm_peer *hostile_link(const struct stage *stage)
+{
+	static struct shm_peer nothing = {.out.size = SEGMENT_BASE, .in.size = SEGMENT_BASE, .watch_in.fd = -1,
+					  .watch_out.fd = -1};
+	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+
+	return link ? link : &nothing;
+}
+
 /* A number that is somewhere a border, near one, or anything. */
 static uint64_t take_value(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	const struct shm_peer *link = hostile_link(stage);
 	static const uint64_t borders[] = {
 		0, 1, 2, 8, 40, 41, 63, 64, 192, 1024, 4096, 5000, 8192, SEGMENT_BASE, 65536, 1 << 20, (1 << 20) + 1,
 		UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 40, (UINT64_C(1) << 40) + 1, UINT64_C(1) << 48,
@@ -389,7 +399,7 @@ static void guarded_end(struct guarded *guarded)
 /* Raw bytes anywhere in a segment. */
 static void step_scribble(struct stage *stage, struct input *input, bool out)
 {
-	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct shm_peer *link = hostile_link(stage);
 	uint8_t *segment = (uint8_t *)(out ? (void *)link->out.segment : (void *)link->in.segment);
 	uint64_t size = out ? link->out.size : link->in.size;
 	/* The head and the slots more often than the areas. */
@@ -414,7 +424,7 @@ static void publish(struct ring_out *ring)
 /* A record that looks like one, in the slot that the victim looks at next. */
 static void step_record(struct stage *stage, struct input *input)
 {
-	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct shm_peer *link = hostile_link(stage);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
 	static const uint16_t lengths[] = {0,
@@ -472,7 +482,7 @@ static void step_record(struct stage *stage, struct input *input)
 
 static void forge(struct stage *stage, const struct record *record)
 {
-	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct shm_peer *link = hostile_link(stage);
 	struct ring_out *ring = &link->out;
 	struct record *slot;
 
@@ -538,7 +548,7 @@ static void step_lengths(struct stage *stage, struct input *input)
 
 static void step_words(struct stage *stage, struct input *input)
 {
-	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct shm_peer *link = hostile_link(stage);
 	struct segment *in = link->in.segment, *out = link->out.segment;
 	struct offer *offer = NULL;
 
@@ -678,7 +688,7 @@ struct trial {
 
 static void offer_make(struct stage *stage, struct input *input, struct trial *trial)
 {
-	struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	struct shm_peer *link = hostile_link(stage);
 	struct offered *offered = &stage->offered[stage->offered_count];
 	struct record *record = &trial->record;
 	uint8_t slot = take(input) % OFFERS;
@@ -727,7 +737,7 @@ static void offer_check(const struct stage *stage, const struct trial *trial)
 /* The victim is to copy blocks of a window into a landing. */
 static void step_offer(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	const struct shm_peer *link = hostile_link(stage);
 	struct transport_peer *back = &stage->victim->peers[stage->victim_to_hostile]->base;
 	struct trial trial = {.request = stage->offered_count < LANDINGS ? window_any(stage, input) : NULL};
 
@@ -899,7 +909,7 @@ static void step_stranger(struct stage *stage, struct input *input)
 /* Bytes on a socket that the victim reads. */
 static void step_socket(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	const struct shm_peer *link = hostile_link(stage);
 	int fd = take(input) % 2 && stage->socket_count ? stage->sockets[take(input) % stage->socket_count]
 		 : take(input) % 2			? link->watch_in.fd
 							: link->watch_out.fd;
@@ -1017,7 +1027,7 @@ static void step_announce(struct stage *stage, struct input *input, int socket)
 /* On a connection, on any that a stranger has, or in place of a greeting. */
 static void step_life(struct stage *stage, struct input *input)
 {
-	const struct shm_peer *link = shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base);
+	const struct shm_peer *link = hostile_link(stage);
 	uint8_t where = take(input) % 16;
 	int socket = where < 10 ? link->watch_out.fd
 		     : where < 13 ? link->watch_in.fd
@@ -1040,7 +1050,7 @@ static void step_pages(struct stage *stage, struct input *input)
 /* The hostile peer has closed its endpoint, and a child of it that has its socket goes on. */
 static void step_late(struct stage *stage, struct input *input)
 {
-	int socket = dup(shm_link(&stage->hostile->peers[stage->hostile_to_victim]->base)->watch_out.fd);
+	int socket = dup(hostile_link(stage)->watch_out.fd);
 
 	thole_endpoint_close(stage->hostile);
 	stage->hostile = NULL;

@@ -4495,6 +4495,18 @@ FAULTS = [
         "return QUIET_POLLS;",
     ),
     Fault(
+        "what is here of a local peer stays when it is gone",
+        "src/transport/shm/shm.c",
+        "\tshm_peer_free(link);\n\treturn false;",
+        "\treturn false;",
+    ),
+    Fault(
+        "a local peer is forgotten that has accesses to be told of",
+        "src/transport/shm/shm.c",
+        "if (!list_empty(&link->active))",
+        "if (false)",
+    ),
+    Fault(
         "a frame of MXoE is looked for among all connections that there were with a host",
         NAMING_MXOE,
         "\tif (former)\n\t\tmxoe_hide_before(",

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "endpoint/turn.h"
 #include "pair.h"
 #include "process_vm.h"
 
@@ -657,11 +658,13 @@ static void unexpose__leaves_a_way_for_messages(void **state)
 static void unexpose__of_one_without_a_pid(void **state)
 {
 	struct transport_peer *peer;
+	struct watch *watch;
 	uint64_t word = 5;
 
 	(void)state;
 	target_open(local_only);
 	peer = &target.pair.b->peers[target.pair.b_to_a]->base;
+	watch = &shm_link(peer)->watch_in;
 	shm_link(peer)->pid = 0;
 	kernel.before = unexpose_now;
 	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), THOLE_ERR_KEY);
@@ -670,8 +673,8 @@ static void unexpose__of_one_without_a_pid(void **state)
 	assert_true(connect_lives(peer));
 	thole_endpoint_close(target.pair.a);
 	assert_false(connect_lives(peer));
-	while (shm_link(peer)->watch_in.fd >= 0) /* it is seen */
-		thole_progress(target.pair.b);
+	while (watch->fd >= 0) /* it is seen */
+		watch->watcher.ready(peer->owner, &watch->watcher, clock_now_ns());
 	assert_false(connect_lives(peer));
 	thole_endpoint_close(target.pair.b);
 }
@@ -734,11 +737,15 @@ static void access__put_off_to_one_who_ends(void **state)
 	assert_int_equal(shm_link(peer_of_a())->asked_count, 0);
 	assert_false(list_empty(&shm_of(&target.pair.a->base)->accessing));
 	peer_lost(endpoint_peer(target.pair.a, target.pair.a_to_b), THOLE_ERR_PEER);
+	endpoint_maintain(target.pair.a, clock_now_ns());
+	assert_non_null(shm_link(peer_of_a())); /* they are to be told of */
 	for (int i = 0; i < 2; i++) {
 		assert_true(is_made(requests[i], &status));
 		assert_int_equal(status, THOLE_ERR_PEER);
 	}
 	assert_int_equal(target.memory[0], 0);
+	endpoint_maintain(target.pair.a, clock_now_ns());
+	assert_null(shm_link(peer_of_a()));
 	pair_close(&target.pair);
 }
 

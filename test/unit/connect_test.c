@@ -1493,6 +1493,51 @@ static void keys__canceled(void **state)
 	thole_endpoint_close(pair.a);
 }
 
+/* ---- Many that come and go ------------------------------------------------------------------------------------- */
+
+enum { CLIENTS = 20 };
+
+static unsigned links_of(struct thole_endpoint *server)
+{
+	unsigned count = 0;
+
+	for (struct list_node *node = list_first(&shm_of(&server->base)->links); node;
+	     node = list_next(&shm_of(&server->base)->links, node))
+		count++;
+	return count;
+}
+
+/* A server has no work with clients that have ended, and keeps of them no more than their handles. */
+static void shm__who_has_ended_is_forgotten(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, options)};
+
+	(void)state;
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		uint8_t byte = 0;
+
+		pair.b = pair_endpoint(NULL, NULL, options);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		pair_idle(&pair);
+		assert_string_equal(info_of(pair.a, pair.a_to_b).state, "connected");
+		assert_int_equal(links_of(pair.a), 1);
+		thole_endpoint_close(pair.b);
+		for (int turn = 0; shm_link(&pair.a->peers[pair.a_to_b]->base); turn++) {
+			assert_true(turn < PAIR_TURNS_MAX);
+			thole_progress(pair.a);
+		}
+		assert_int_equal(links_of(pair.a), 0);
+		assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "closed");
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL),
+				 THOLE_ERR_CLOSED);
+	}
+	thole_endpoint_close(pair.a);
+}
+
 int main(void)
 {
 	char config[64] = "/tmp/thole-connect-XXXXXX";
@@ -1518,6 +1563,7 @@ int main(void)
 		cmocka_unit_test(greeting__does_not_come),
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(shm__closed_is_not_dead),
+		cmocka_unit_test(shm__who_has_ended_is_forgotten),
 		cmocka_unit_test(shm__nobody_is_awaited),
 		cmocka_unit_test(shm__who_is_heard_is_not_connected_to),
 		cmocka_unit_test(shm__want_is_nobodys_end),

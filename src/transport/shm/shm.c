@@ -122,6 +122,13 @@ static void shm_release(struct transport_peer *peer)
 	life_release(link);
 }
 
+static void shm_peer_free(struct shm_peer *link)
+{
+	link->peer->link = NULL;
+	list_unlink(&link->node);
+	free(link);
+}
+
 /* No peer writes into this process's memory any more, nor takes what it reads there for what an RTS offered. */
 static void shm_withdraw(struct transport_owner *owner)
 {
@@ -168,9 +175,7 @@ static void shm_close_endpoint(struct transport_owner *owner)
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
 		shm_release(link->peer);
-		link->peer->link = NULL;
-		list_remove(node);
-		free(link);
+		shm_peer_free(link);
 	}
 	connect_close(owner);
 	bulk_close(owner);
@@ -393,9 +398,25 @@ static void shm_end_peers(struct transport_owner *owner, uint64_t now_ns)
 	}
 }
 
+/* What is left of a peer that is gone, while anything is: nobody has work with those that were here before. Whether
+ * there is more to be done. */
+static bool shm_bury(struct shm_peer *link, uint64_t now_ns)
+{
+	if (!shm_access_is_left(link, now_ns))
+		return true;
+	if (shm_fetches(link))
+		return false; /* when the last of them has ended */
+	shm_release(link->peer);
+	if (!list_empty(&link->active))
+		return true; /* accesses that are over are to be told */
+	shm_peer_free(link);
+	return false;
+}
+
 static void shm_reap(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
+	struct list_node *node = list_first(&shm->links), *next;
 	uint64_t now_ns = clock_now_ns();
 	uint32_t kept = 0, left = 0;
 
@@ -407,13 +428,11 @@ static void shm_reap(struct transport_owner *owner)
 	}
 	shm->in_count = owner->locals = kept;
 	shm->last = shm->turn = 0;
-	for (struct list_node *node = list_first(&shm->links); node; node = list_next(&shm->links, node)) {
+	for (; node; node = next) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 
-		if (link->dead && !shm_access_is_left(link, now_ns))
-			left++;
-		else if (link->dead && !shm_fetches(link)) /* else when the last of them has ended */
-			shm_release(link->peer);
+		next = list_next(&shm->links, node);
+		left += link->dead && shm_bury(link, now_ns);
 	}
 	shm->dead = left;
 }

@@ -392,7 +392,7 @@ struct shm {
 	struct lendings lendings; /* memory of this process that peers map by the driver */
 	struct list_node greetings;
 	uint32_t greeting_count;
-	struct list_node links;   /* all peers */
+	struct list_node links;   /* all peers that were met, and have not ended and been left */
 	struct list_node active;  /* peers with bulk work, or accesses */
 	struct pool fetches, serves;
 	struct list_node accessing; /* peers with accesses to be made, */
@@ -429,6 +429,7 @@ static inline struct shm *shm_of(struct transport_owner *owner)
 	return owner->state[TRANSPORT_SHM];
 }
 
+/* NULL: it was not met yet, or is gone, and nothing of it is left. */
 static inline struct shm_peer *shm_link(struct transport_peer *peer)
 {
 	return peer->link;
