@@ -49,17 +49,15 @@ static struct thole_request *backlog_by_context(struct list_node *peers, const v
 	return NULL;
 }
 
+/* There may be fewer requests than peers that there ever were. */
 static struct thole_request *connecting_by_context(struct thole_endpoint *endpoint, const void *context)
 {
-	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
-		struct list_node *pending = &endpoint->peers[i]->pending;
+	for (uint32_t i = 0; i < endpoint->requests.capacity; i++) {
+		struct thole_request *request = pool_at(&endpoint->requests, i);
 
-		for (struct list_node *r = list_first(pending); r; r = list_next(pending, r)) {
-			struct thole_request *request = container_of(r, struct thole_request, node);
-
-			if (request->state == REQUEST_CONNECTING && request->context == context && !request->handle)
-				return request;
-		}
+		if (pool_is_live(&endpoint->requests, request) && request->state == REQUEST_CONNECTING &&
+		    request->context == context && !request->handle)
+			return request;
 	}
 	return NULL;
 }
