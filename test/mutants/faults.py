@@ -4495,6 +4495,18 @@ FAULTS = [
         "return QUIET_POLLS;",
     ),
     Fault(
+        "frames behind each other are not waited for at the end",
+        ENGINE,
+        "live += engine->trains[i].live;",
+        "continue;",
+    ),
+    Fault(
+        "whom several receives wait for is counted for each",
+        SILENCE,
+        "if (awaited && !connection->silence.awaited)",
+        "if (awaited)",
+    ),
+    Fault(
         "what is here of a local peer stays when it is gone",
         "src/transport/shm/shm.c",
         "\tshm_peer_free(link);\n\treturn false;",
@@ -6622,9 +6634,9 @@ FAULTS = [
         SILENCE,
         "\tsilence_ask_no_more(connection);\n"
         "\tconnection->silence.checked_ns = 0;\n"
-        "\tconnection->silence.awaited = false;",
+        "\tsilence_await(connection, false);",
         "\tconnection->silence.checked_ns = 0;\n"
-        "\tconnection->silence.awaited = false;",
+        "\tsilence_await(connection, false);",
     ),
     Fault(
         "a refusal does not say of what transfer",

@@ -592,6 +592,46 @@ static void close__says_what_is_before_it(void **state)
 	host_close(host);
 }
 
+/* ---- Many that there were ---------------------------------------------------------------------------------- */
+
+static void host_receives(struct host *host, const void *context)
+{
+	static uint8_t byte;
+
+	assert_int_equal(thole_recv(host->endpoint, 0, &byte, 1, 0, 0, 0, (void *)(uintptr_t)context, NULL), 0);
+	silence_receives(host->engine);
+}
+
+/* What is asked all the time, of an endpoint at rest too, is not asked of each connection that there ever was. */
+static void many__are_not_looked_at(void **state)
+{
+	static const int first, second;
+	struct host *host = host_open(0);
+	unsigned char **chunks;
+
+	(void)state;
+	stranger_opens(host);
+	host_receives(host, &first);
+	host_receives(host, &second);
+	assert_int_equal(host->engine->awaited, 1);
+	assert_true(host_connection(host)->silence.awaited);
+	assert_int_equal(thole_cancel_context(host->endpoint, &first), 1);
+	assert_int_equal(thole_cancel_context(host->endpoint, &second), 1);
+	silence_receives(host->engine);
+	assert_int_equal(host->engine->awaited, 0);
+	assert_false(host_connection(host)->silence.awaited);
+	chunks = host->engine->connections.chunks;
+	host->engine->connections.chunks = NULL;
+	silence_receives(host->engine);
+	assert_true(engine_drained(host->engine));
+	host->engine->connections.chunks = chunks;
+	host_receives(host, &first);
+	assert_int_equal(host->engine->awaited, 1);
+	connection_lost(host_connection(host), THOLE_ERR_PEER);
+	assert_int_equal(host->engine->awaited, 0);
+	host_close(host);
+}
+
 /* ---- A peer that answers, while nothing gets on ------------------------------------------------------------- */
 
 enum { SAID_NS = 100000000 }; /* between two words of the peer's */
@@ -931,6 +971,7 @@ int main(void)
 		cmocka_unit_test(close__waits_for_what_is_before_it),
 		cmocka_unit_test(close__waits_for_what_is_before_it_while_nobody_looks),
 		cmocka_unit_test(close__says_what_is_before_it),
+		cmocka_unit_test(many__are_not_looked_at),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__by_who_does_not_read),
 		cmocka_unit_test(asked__amid_records),

@@ -179,15 +179,14 @@ bool engine_busy(const struct engine *engine)
 	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving);
 }
 
+/* Frames are there until their peer has them or is gone. */
 bool engine_drained(const struct engine *engine)
 {
-	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
-		const struct connection *connection = pool_at(&engine->connections, i);
+	uint32_t live = engine->small_frames.live + engine->large_frames.live;
 
-		if (pool_is_live(&engine->connections, connection) && !list_empty(&connection->out.unacked))
-			return false;
-	}
-	return true;
+	for (unsigned i = 0; i < TRAIN_SIZES; i++)
+		live += engine->trains[i].live;
+	return live == 0;
 }
 
 /* Whether a message of which so many bytes are left, with nothing under way, goes as two packets of one length: where

@@ -87,6 +87,7 @@ struct engine {
 	uint32_t open;                  /* connections that are OPEN or CONNECTING */
 	uint32_t held;                  /* frames held ahead of gaps */
 	uint32_t deaths;                /* connections that have ended */
+	uint32_t awaited;               /* connections whose silence.awaited is set */
 	uint32_t frame_max;             /* bytes of a frame on any link */
 	uint64_t nack_ns;               /* when a stranger was last answered */
 	uint64_t lots;                  /* state of the generator that injects losses */

@@ -8,6 +8,15 @@
 #include "transport/datagram/connection.h"
 #include "transport/datagram/transmit_frame.h"
 
+static void silence_await(struct connection *connection, bool awaited)
+{
+	if (awaited && !connection->silence.awaited)
+		connection->engine->awaited++;
+	else if (!awaited && connection->silence.awaited)
+		connection->engine->awaited--;
+	connection->silence.awaited = awaited;
+}
+
 /* A receive that is posted for one source waits for that peer, though nothing may be under way. */
 static void silence_peer(void *arg, struct transport_peer *peer)
 {
@@ -16,18 +25,18 @@ static void silence_peer(void *arg, struct transport_peer *peer)
 
 	if (peer->gone || !connection || connection->state == CONNECTION_NEW)
 		return;
-	connection->silence.awaited = true;
+	silence_await(connection, true);
 	if (connection->silence.checked_ns == 0)
 		connection_wake(connection, engine->now_ns);
 }
 
 void silence_receives(struct engine *engine)
 {
-	for (uint32_t i = 0; i < engine->connections.capacity; i++) {
+	for (uint32_t i = 0; engine->awaited > 0; i++) {
 		struct connection *connection = pool_at(&engine->connections, i);
 
 		if (pool_is_live(&engine->connections, connection))
-			connection->silence.awaited = false;
+			silence_await(connection, false);
 	}
 	engine->owner->up->awaited(engine->owner, silence_peer, engine);
 }
@@ -61,7 +70,7 @@ void silence_end(struct connection *connection)
 {
 	silence_ask_no_more(connection);
 	connection->silence.checked_ns = 0;
-	connection->silence.awaited = false;
+	silence_await(connection, false);
 }
 
 /* Ask the peer's process, and its host. */
