@@ -10,6 +10,7 @@
 
 #include "base/discard.h"
 #include "base/limits.h"
+#include "base/user.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
@@ -178,7 +179,7 @@ static bool mxi_post_is_of_others(struct msghdr *message)
 	    part->cmsg_len < CMSG_LEN(sizeof(sender)))
 		return false; /* of another host */
 	memcpy(&sender, CMSG_DATA(part), sizeof(sender));
-	return sender.uid != 0 && sender.uid != getuid();
+	return sender.uid != 0 && !user_is_same(sender.uid, getuid(), sender.pid, -1);
 }
 
 enum mxi_post_got mxi_post_receive(int fd, struct mxi_notice *notice, struct mxi_place *from)

@@ -53,6 +53,7 @@ CHOOSE = "src/transport/shm/choose.c"
 CONNECT = "src/transport/shm/connect.c"
 DISCARD = "src/base/discard.c"
 LIMITS = "src/base/limits.c"
+USER = "src/base/user.c"
 SEGMENT = "src/transport/shm/segment.c"
 RING = "src/transport/shm/ring.c"
 PLACE = "src/transport/shm/place.c"
@@ -1532,6 +1533,30 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "who has no number in a user namespace is taken for who has none either",
+        USER,
+        "return told == own && (!user_is_several(told) || user_is_signalled(pid, socket));",
+        "return told == own;",
+    ),
+    Fault(
+        "a process that has ended is of the user of who has its id",
+        USER,
+        "return error == 0;",
+        "return error == 0 || kill(pid, 0) == 0;",
+    ),
+    Fault(
+        "a user namespace with a number for few is taken for one that has one for all",
+        USER,
+        "return sum == UINT32_MAX;",
+        "return true;",
+    ),
+    Fault(
+        "an endpoint of MX answers who has no number in its user namespace",
+        "mx/mx_post.c",
+        "!user_is_same(sender.uid, getuid(), sender.pid, -1)",
+        "sender.uid != getuid()",
+    ),
+    Fault(
         "a key file of somebody else is taken",
         KEY,
         "if (status->st_uid != geteuid())",
@@ -2221,14 +2246,14 @@ FAULTS = [
     Fault(
         "another user's process is let in",
         CONNECT,
-        "credentials.uid != shm->opened_by)",
-        "false)",
+        "!user_is_same(credentials.uid, shm->opened_by, credentials.pid, fd)))",
+        "false))",
     ),
     Fault(
         "who has another user since opening knows nobody any more",
         CONNECT,
-        " && credentials.uid != shm->opened_by)",
-        ")",
+        " &&\n\t     !user_is_same(credentials.uid, shm->opened_by, credentials.pid, fd)))",
+        "))",
     ),
     Fault(
         "a greeting may be for another endpoint",

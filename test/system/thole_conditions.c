@@ -230,6 +230,42 @@ static void other_user(int self)
 	thole_endpoint_close(endpoint);
 }
 
+/* Into a user namespace without a number for anybody: there all users are called the same. */
+static void enter_unmapped(unsigned uid)
+{
+	if (geteuid() != 0)
+		_exit(RANKS_SKIP);
+	CHECK(setgid(uid) == 0 && setuid(uid) == 0);
+	if (unshare(CLONE_NEWUSER) != 0)
+		_exit(RANKS_SKIP);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* Each in a namespace of its own, ranks 0 and 2 of one user, who find each other, and rank 1 of another. */
+static void unmapped_users(int self)
+{
+	struct thole_endpoint *endpoint;
+	struct thole_request *request;
+	uint32_t peers[3];
+	char byte = 1;
+
+	enter_unmapped(self == 1 ? 1001 : 1002);
+	endpoint = endpoint_open(NULL, NULL, THOLE_THREAD_SINGLE);
+	ranks_meet(endpoint, peers);
+	if (self < 2) {
+		CHECK_EQUAL(thole_send(endpoint, peers[1 - self], &byte, 1, 0, 0, 0, NULL, &request), THOLE_ERR_PEER);
+		CHECK(strstr(thole_detail(), "another user, or to this one") != NULL);
+		while (ranks_counter(endpoint, "refused") == 0)
+			thole_progress(endpoint);
+		CHECK_EQUAL(ranks_counter(endpoint, "accepts"), 0);
+	}
+	ranks_barrier(endpoint);
+	if (self != 1)
+		exchanges(endpoint, peers[2 - self], self, 2 - self);
+	ranks_barrier(endpoint);
+	thole_endpoint_close(endpoint);
+}
+
 /* Both become another user between opening and connecting. */
 static void changed_user(int self)
 {
@@ -750,6 +786,7 @@ static const struct {
 	{"pid-namespace", 2, pid_namespace},
 	{"network-namespace", 2, network_namespace},
 	{"other-user", 3, other_user},
+	{"unmapped-users", 3, unmapped_users},
 	{"changed-user", 2, changed_user},
 	{"computing", 3, computing},
 	{"computing-sender", 2, computing_sender},

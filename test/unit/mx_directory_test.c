@@ -625,6 +625,54 @@ static void other_users_are_not_answered(void **state)
 	actor_close(&entry);
 }
 
+/* To user uid, in a user namespace that has a number for nobody: all users are called the same there. */
+static bool become_unmapped(uid_t uid)
+{
+	return setuid(uid) == 0 && unshare(CLONE_NEWUSER) == 0;
+}
+
+/* What a process of user 1000 gets of one of user uid, if both are called the same: an enum mxi_post_got. */
+static int unmapped_post(uid_t uid)
+{
+	struct mxi_notice notice = {.type = MXI_NOTICE_STATUS, .token = 42};
+	struct mxi_place place;
+	int ready[2], got;
+	pid_t child;
+	char byte = 0;
+
+	mxi_place_endpoint(&place, nic, ID);
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		struct pollfd look = {.fd = become_unmapped(1000) ? mxi_post_local(&place) : -1, .events = POLLIN};
+
+		(void)!write(ready[1], &byte, 1);
+		_exit(look.fd >= 0 && poll(&look, 1, 10000) == 1 ? (int)mxi_post_receive(look.fd, &notice, &place)
+								  : MXI_POST_NOTHING);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	if (fork() == 0) {
+		got = become_unmapped(uid) ? mxi_post_send(stranger_socket(), &place, &notice) : -1;
+		(void)!read(ready[0], &byte, 1); /* until it was looked at */
+		_exit(got != 0);
+	}
+	assert_int_equal(waitpid(child, &got, 0), child);
+	assert_int_equal(write(ready[1], &byte, 1), 1);
+	assert_true(wait(&child) > 0);
+	close(ready[0]), close(ready[1]);
+	return WEXITSTATUS(got);
+}
+
+/* The kernel's number for a sender does not say which user he is, if it has none for any. */
+static void other_users_without_a_number(void **state)
+{
+	(void)state;
+	if (geteuid() != 0 || unmapped_post(1000) == MXI_POST_NOTHING)
+		skip();
+	assert_int_equal(unmapped_post(1000), MXI_POST_NOTICE);
+	assert_int_equal(unmapped_post(1001), MXI_POST_NOISE);
+}
+
 static int counting, counted;
 
 static void counters_slow(struct mxi_entry *entry, uint64_t *values, size_t count)
@@ -726,6 +774,7 @@ int main(void)
 		cmocka_unit_test(noise__with_descriptors),
 		cmocka_unit_test(status__is_told_to_anyone),
 		cmocka_unit_test(other_users_are_not_answered),
+		cmocka_unit_test(other_users_without_a_number),
 		cmocka_unit_test(status__is_waited_for_by_the_end),
 		cmocka_unit_test(noise__is_dropped),
 	};

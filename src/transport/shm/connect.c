@@ -28,6 +28,7 @@
 #include "base/discard.h"
 #include "base/limits.h"
 #include "base/siphash.h"
+#include "base/user.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -120,7 +121,8 @@ static int socket_credentials(const struct shm *shm, int fd, pid_t *pid_p)
 	socklen_t size = sizeof(credentials);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
-	    (credentials.uid != geteuid() && credentials.uid != shm->opened_by))
+	    (!user_is_same(credentials.uid, geteuid(), credentials.pid, fd) &&
+	     !user_is_same(credentials.uid, shm->opened_by, credentials.pid, fd)))
 		return THOLE_ERR_ACCESS;
 	*pid_p = credentials.pid;
 	return 0;
@@ -626,7 +628,11 @@ static int connect_try(struct transport_peer *peer)
 	}
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
-		return error_set(THOLE_ERR_PEER, "%s belongs to another user", peer->address.text);
+		return error_set(THOLE_ERR_PEER, "%s belongs to another user%s", peer->address.text,
+				 user_is_several(geteuid()) ? ", or to this one in another PID namespace: they cannot "
+							      "be told apart, since the user namespace has no "
+							      "number for this user alone"
+							    : "");
 	if (watch_add(peer->owner, &link->watch_out) != 0)
 		return connect_wants(peer);
 	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0)
