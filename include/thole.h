@@ -195,7 +195,7 @@ THOLE_API void thole_endpoint_address(const struct thole_endpoint *endpoint, str
  * With the option codec=mxoe an endpoint is named by the text "mxoe:MAC/NUMBER", as in "mxoe:52:54:00:12:34:01/1", on
  * hosts with MX or Open-MX as with Thole. An endpoint in the place of one that is gone has the same address, and gets
  * another handle. Errors: ADDRESS (malformed), MEMORY. An address that cannot be reached ends its first operation
- * with ADDRESS or PEER; one with another job key with ACCESS. */
+ * with ADDRESS or PEER; one with another job key with ACCESS, one with another version of Thole with PROTOCOL. */
 THOLE_API int thole_peer(struct thole_endpoint *endpoint, const struct thole_address *address, uint32_t *peer_p);
 
 /* The address behind a handle. Errors: NOT_FOUND. */
@@ -203,14 +203,16 @@ THOLE_API int thole_peer_address(struct thole_endpoint *endpoint, uint32_t peer,
 
 /* Connect to a peer now, and not at the first send. Completes with 0 when it is connected, perhaps before returning;
  * with ACCESS where the peer has another job key, or refuses the key; with UNSUPPORTED where one side asks for an
- * integrity that the other cannot have; with PEER where there is no such endpoint, or nothing is heard of it for the
- * option peer_timeout. thole_cancel and thole_cancel_context end the waiting and leave the peer as it is.
+ * integrity that the other cannot have; with PROTOCOL where it has another version of Thole, after the option
+ * peer_timeout; with PEER where there is no such endpoint, or nothing is heard of it for as long. Inside a host a peer
+ * of another version is lost later, by its answer. thole_cancel and thole_cancel_context end the waiting and leave the
+ * peer as it is.
  * key: with codec=mxoe, in its low 32 bits, what the peer wants to hear, that is its own option job_key (0 unless it
  * was set to a number). It holds for this peer, and for who comes in its place; without this call it is our own
  * job_key. Between endpoints of one host, and with the native codec, where both sides prove the job key, it is
  * ignored. A peer that has refused a key is gone, unless it has connected to us; thole_peer then gives another
- * handle, to try again with. Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS and ADDRESS (as thole_send: what is
- * known at once). */
+ * handle, to try again with. Errors: NOT_FOUND (peer), AGAIN, MEMORY, PEER, ACCESS, ADDRESS and PROTOCOL (as
+ * thole_send: what is known at once). */
 THOLE_API int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, void *context,
 			    struct thole_request **request_p);
 
@@ -281,7 +283,7 @@ enum {
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this
  * peer, option sends_max; or THOLE_OR_NOT has it), MEMORY; what is known of a peer that is gone: PEER,
- * CLOSED, ACCESS, ADDRESS.
+ * CLOSED, ACCESS, ADDRESS, PROTOCOL.
  * Eager and rendezvous: MPICH-PM/CLUMP, section 2.2; what fetches a large message: section 4.
  */
 THOLE_API int thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length,
@@ -294,7 +296,8 @@ THOLE_API int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const 
 /*
  * Start a receive of the first message from source (or THOLE_ANY) for which ((its tag ^ tag) & mask) == 0.
  * With THOLE_PLAIN, tag and mask are ignored. A longer message ends with TRUNCATED and the buffer filled.
- * Errors: ARGUMENT, NOT_FOUND (source), MEMORY, PEER or CLOSED (that source is gone and nothing of it is left).
+ * Errors: ARGUMENT, NOT_FOUND (source), MEMORY, PEER or CLOSED (that source is gone and nothing of it is left);
+ * ACCESS, ADDRESS, PROTOCOL and UNSUPPORTED (it was never there, as of thole_connect).
  */
 THOLE_API int thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length,
 			 uint64_t tag, uint64_t mask, unsigned flags, void *context,

@@ -398,6 +398,11 @@ int peer_gone(const struct peer *peer)
 {
 	if (peer->base.transport == &nowhere_transport)
 		return nowhere_error(&peer->base);
+	if (peer->base.gone_status == THOLE_ERR_PROTOCOL)
+		return error_set(THOLE_ERR_PROTOCOL,
+				 "peer %u (%s) has another version of Thole: all processes of a host, and all hosts of "
+				 "a job, need the same",
+				 peer->base.index, peer->base.address.text);
 	if (peer->base.gone_status != THOLE_ERR_ACCESS)
 		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index,
 				 peer->base.address.text);
@@ -411,6 +416,17 @@ int peer_gone(const struct peer *peer)
 		"both the same option job_key, as by copying one host's ~/.config/thole/job_key to the other (thole "
 		"info options says where each has its own from)",
 		peer->base.index, peer->base.address.text);
+}
+
+int peer_gone_empty(const struct peer *peer)
+{
+	int status = peer->base.gone_status;
+
+	if (status == THOLE_ERR_ACCESS || status == THOLE_ERR_ADDRESS || status == THOLE_ERR_PROTOCOL ||
+	    status == THOLE_ERR_UNSUPPORTED) /* it was never there: there is a remedy */
+		return peer_gone(peer);
+	return error_set(status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
+			 "peer %u (%s) is gone and nothing of it is left", peer->base.index, peer->base.address.text);
 }
 
 void peer_lost(struct peer *peer, int status)

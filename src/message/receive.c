@@ -630,10 +630,7 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 	gone = source != THOLE_ANY && __builtin_expect(endpoint->peers[source]->base.gone, 0) &&
 	       !endpoint->peers[source]->screened;
 	if (gone && !unexpected && !receive_find(endpoint, source, posting->tag, posting->mask, flags))
-		return error_set(endpoint->peers[source]->base.gone_status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED
-											       : THOLE_ERR_PEER,
-				 "peer %u (%s) is gone and nothing of it is left", source,
-				 endpoint->peers[source]->base.address.text);
+		return peer_gone_empty(endpoint->peers[source]);
 	request = request_new(endpoint, THOLE_OP_RECEIVE, posting->context, flags);
 	if (!request)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");

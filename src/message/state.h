@@ -304,6 +304,8 @@ void peer_lost(struct peer *peer, int status);
 bool peer_reach_awaited(struct thole_endpoint *endpoint);
 /* Why a peer is gone: the status, and a sentence (thole_detail). */
 int peer_gone(const struct peer *peer);
+/* The same to who wants something that it might have left. */
+int peer_gone_empty(const struct peer *peer);
 /* End the receives that wait for a peer which is gone; or one, which is in no queue. */
 void peer_fail_receives(struct peer *peer);
 void peer_fail_receive(struct peer *peer, struct thole_request *request);

@@ -5371,8 +5371,32 @@ FAULTS = [
     Fault(
         "a greeting of another version is refused without a word",
         CONNECT,
-        "\tgreeting_tell_version(owner, &greeting);\n",
+        "\tgreeting_tell_version(owner, watch->fd, &greeting.head);\n",
         "\t(void)greeting_tell_version;\n",
+    ),
+    Fault(
+        "who greets by another version is not told",
+        CONNECT,
+        "\tconnect_send(socket, &ours, sizeof(ours), -1);\n",
+        "\t(void)ours, (void)socket;\n",
+    ),
+    Fault(
+        "what a peer has written last is not read where it has left something unread",
+        CONNECT,
+        "i < EVENT_BURST && (size > 0 || (size < 0 && errno == ECONNRESET));",
+        "i < EVENT_BURST && size > 0;",
+    ),
+    Fault(
+        "a peer of another version is taken to have ended",
+        "src/transport/shm/shm.c",
+        "return link->foreign ? THOLE_ERR_PROTOCOL : closed",
+        "return closed",
+    ),
+    Fault(
+        "a receive from who has another version of Thole or another key says no more than that he is gone",
+        "src/message/peer.c",
+        "if (status == THOLE_ERR_ACCESS || status == THOLE_ERR_ADDRESS || status == THOLE_ERR_PROTOCOL ||",
+        "if (status == THOLE_ERR_ADDRESS ||",
     ),
     Fault(
         "what its owner may only read is written where it is mapped here",

@@ -267,6 +267,7 @@ static void launcher__of_who_has_ended_before(void **state)
 /* What an endpoint greets with: bytes, and a descriptor of its segment. */
 static struct greeted {
 	bool keep, foreign; /* a greeting is kept, and not sent; the other side of a socket is of another user */
+	bool other;         /* a greeting is sent as by another version of Thole */
 	int refused;        /* so many are not sent, since too many descriptors of the user's are under way, */
 	int reason;         /* or for this */
 	uint64_t bytes[32];
@@ -299,6 +300,8 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 		errno = greeted.reason ? greeted.reason : ETOOMANYREFS;
 		return -1;
 	}
+	if (greeted.other && message->msg_control)
+		((uint64_t *)message->msg_iov[0].iov_base)[1] ^= 1;
 	if (!greeted.keep || !message->msg_control)
 		return __real_sendmsg(fd, message, flags);
 	greeted.length = message->msg_iov[0].iov_len;
@@ -434,6 +437,36 @@ static void greeting__of_another_version(void **state)
 	assert_string_equal(told, "");
 	pair.b->base.trouble = NULL;
 	greet_close(&pair, -1);
+}
+
+/* Who has another Thole is lost by that, and knows it. In the second round it has sent a descriptor, too, which nobody
+ * reads. */
+static void greeting__to_another_version(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request, *late;
+	struct pair pair;
+
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		pair_open(&pair, options);
+		pair.a->base.trouble = note_trouble;
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, NULL, 0, 1, 0, 0, NULL, &request), 0);
+		greeted = (struct greeted){.other = true};
+		assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, NULL), 0);
+		greeted.other = false;
+		if (more)
+			connect_send(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->watch_out.fd, "", 1, 0);
+		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), THOLE_ERR_PROTOCOL);
+		assert_non_null(strstr(told, "another version of Thole"));
+		told[0] = 0;
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 0, 0, 0, NULL, &late), THOLE_ERR_PROTOCOL);
+		assert_non_null(strstr(thole_detail(), "another version of Thole"));
+		assert_int_equal(thole_recv(pair.a, pair.a_to_b, NULL, 0, 1, 0, 0, NULL, &late), THOLE_ERR_PROTOCOL);
+		assert_non_null(strstr(thole_detail(), "another version of Thole"));
+		pair.a->base.trouble = NULL;
+		pair_close(&pair);
+	}
 }
 
 /* Any word of a greeting that is another one makes it somebody else's, but those behind the name of who is meant, which
@@ -1154,6 +1187,8 @@ static void network__refused(void **state)
 		assert_non_null(strstr(thole_detail(), "option job_key"));
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, NULL, 0, 0, 0, 0, NULL, &request), THOLE_ERR_ACCESS);
 	}
+	assert_int_equal(thole_recv(pair.a, pair.a_to_b, NULL, 0, 0, 0, 0, NULL, &request), THOLE_ERR_ACCESS);
+	assert_non_null(strstr(thole_detail(), "option job_key"));
 	pair_close(&pair);
 }
 
@@ -1553,6 +1588,7 @@ int main(void)
 		cmocka_unit_test(launcher__of_who_has_ended_before),
 		cmocka_unit_test(greeting__is_checked),
 		cmocka_unit_test(greeting__of_another_version),
+		cmocka_unit_test(greeting__to_another_version),
 		cmocka_unit_test(greeting__of_who_it_was),
 		cmocka_unit_test(descriptors__of_who_is_turned_away),
 		cmocka_unit_test(descriptors__of_a_peer),

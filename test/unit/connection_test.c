@@ -851,7 +851,7 @@ static void silent__of_another_version(void **state)
 		for (int i = 0; i < 100 && !endpoint_peer(host->endpoint, peer)->base.gone; i++)
 			host_run(host, eighth);
 		assert_true(endpoint_peer(host->endpoint, peer)->base.gone);
-		assert_int_equal(endpoint_peer(host->endpoint, peer)->base.gone_status, THOLE_ERR_UNSUPPORTED);
+		assert_int_equal(endpoint_peer(host->endpoint, peer)->base.gone_status, THOLE_ERR_PROTOCOL);
 		host_close(host);
 	}
 }

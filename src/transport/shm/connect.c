@@ -38,10 +38,15 @@ enum {
 
 #define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
 
-struct greeting {
+/* How greetings of all versions begin. By itself it says whom the greeted one takes: none of another version. */
+struct greeting_head {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t unused;
+};
+
+struct greeting {
+	struct greeting_head head;
 	struct thole_address from;
 	uint64_t to;             /* the endpoint that is meant */
 	uint64_t cookie_address; /* in the greeter's memory */
@@ -247,7 +252,7 @@ static struct transport_peer *greeting_look(struct transport_owner *owner, int f
 	struct transport_peer *peer;
 
 	if (recv(fd, &greeting, sizeof(greeting), MSG_PEEK | MSG_DONTWAIT) != sizeof(greeting) ||
-	    greeting.magic != GREETING_MAGIC || greeting.version != SEGMENT_VERSION ||
+	    greeting.head.magic != GREETING_MAGIC || greeting.head.version != SEGMENT_VERSION ||
 	    greeting.to != owner->parts.endpoint || owner->up->peer(owner, &greeting.from, &peer) != 0)
 		return NULL;
 	return peer->transport == &shm_transport ? peer : NULL;
@@ -420,7 +425,7 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 	struct transport_peer *peer;
 	int error;
 
-	if (greeting->magic != GREETING_MAGIC || greeting->version != SEGMENT_VERSION ||
+	if (greeting->head.magic != GREETING_MAGIC || greeting->head.version != SEGMENT_VERSION ||
 	    greeting->to != owner->parts.endpoint)
 		return THOLE_ERR_PROTOCOL;
 	error = owner->up->peer(owner, &greeting->from, &peer);
@@ -481,16 +486,19 @@ static bool greeting_is_early(struct transport_owner *owner, const struct watch 
 	return link && (link->in.segment || (link->connected && link->pid != watch->pid));
 }
 
-/* Another Thole's greeting may be longer or shorter, but begins in the same way. Its sender sees that its connection
- * ends, and no more. */
-static void greeting_tell_version(const struct transport_owner *owner, const struct greeting *greeting)
+/* Another Thole's greeting may be longer or shorter, but begins in the same way. Its sender, whose connection ends, is
+ * told, too. */
+static void greeting_tell_version(const struct transport_owner *owner, int socket, const struct greeting_head *head)
 {
-	if (greeting->magic != GREETING_MAGIC || greeting->version == SEGMENT_VERSION)
+	static const struct greeting_head ours = {.magic = GREETING_MAGIC, .version = SEGMENT_VERSION};
+
+	if (head->magic != GREETING_MAGIC || head->version == SEGMENT_VERSION)
 		return;
+	connect_send(socket, &ours, sizeof(ours), -1);
 	error_set(THOLE_ERR_PROTOCOL,
 		  "a process with another version of Thole is not let in (its shared memory is of version %u, ours of "
 		  "%d): all processes of a host need the same Thole",
-		  greeting->version, SEGMENT_VERSION);
+		  head->version, SEGMENT_VERSION);
 	transport_trouble(owner);
 }
 
@@ -505,7 +513,7 @@ static void connect_greeting(struct transport_owner *owner, struct watch *watch)
 	error = greeting_receive(watch->fd, &greeting, &fd);
 	if (error == THOLE_ERR_AGAIN)
 		return;
-	greeting_tell_version(owner, &greeting);
+	greeting_tell_version(owner, watch->fd, &greeting.head);
 	if (!error) {
 		error = greeting_take(owner, watch, &greeting, fd);
 		discard_received(&fd, 1);
@@ -555,8 +563,7 @@ static int greeting_send(struct transport_peer *peer, int socket, int fd)
 	struct transport_owner *owner = peer->owner;
 	struct shm *shm = shm_of(owner);
 	struct greeting greeting = {
-		.magic = GREETING_MAGIC,
-		.version = SEGMENT_VERSION,
+		.head = {.magic = GREETING_MAGIC, .version = SEGMENT_VERSION},
 		.from = owner->address,
 		.to = peer->parts.endpoint,
 		.cookie_address = (uintptr_t)shm->cookie,
@@ -779,15 +786,36 @@ bool connect_lives(struct transport_peer *peer)
 	return error != ESTALE && (error != ESRCH || process.fd >= 0);
 }
 
-/* Swallow wake-ups, and take what is told with a descriptor; false at the end of the connection. */
+/* The greeted one has another Thole, and does not let us in (greeting_tell_version). */
+static void greeting_unheard(struct transport_peer *peer, const void *message, size_t size)
+{
+	struct greeting_head theirs;
+
+	if (size != sizeof(theirs))
+		return;
+	memcpy(&theirs, message, sizeof(theirs));
+	if (theirs.magic != GREETING_MAGIC || shm_link(peer)->foreign)
+		return;
+	shm_link(peer)->foreign = true;
+	error_set(THOLE_ERR_PROTOCOL,
+		  "%s has another version of Thole (its shared memory is of version %u, ours of %d): all processes of "
+		  "a host need the same Thole",
+		  peer->address.text, theirs.version, SEGMENT_VERSION);
+	transport_trouble(peer->owner);
+}
+
+/* Swallow wake-ups, and take what is told with a descriptor; false at the end of the connection. Where the peer has
+ * closed it with something of ours unread, the kernel says so before what it wrote last. */
 static bool connect_drain(struct transport_peer *peer, int socket)
 {
 	char message[64];
 	ssize_t size = 1;
 	int fd;
 
-	for (int i = 0; i < EVENT_BURST && size > 0; i++) {
+	for (int i = 0; i < EVENT_BURST && (size > 0 || (size < 0 && errno == ECONNRESET)); i++) {
 		size = socket_receive(socket, message, sizeof(message), &fd);
+		if (size > 0 && fd < 0)
+			greeting_unheard(peer, message, (size_t)size);
 		attach_arrived(peer, message, size > 0 ? (size_t)size : 0, fd);
 	}
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));

@@ -367,7 +367,7 @@ int shm_end_status(const struct shm_peer *link)
 	bool closed = (link->in.segment && load_acquire(&link->in.segment->producer_closed)) ||
 		      (link->out.segment && load_acquire(&link->out.segment->consumer_closed));
 
-	return closed ? THOLE_ERR_CLOSED : THOLE_ERR_PEER;
+	return link->foreign ? THOLE_ERR_PROTOCOL : closed ? THOLE_ERR_CLOSED : THOLE_ERR_PEER;
 }
 
 /* Whether one that writes no more has not been heard of: its greeting may wait at the listener, among many. */

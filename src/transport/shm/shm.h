@@ -327,6 +327,7 @@ struct shm_peer {
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
 	bool ended;               /* its process has, or where it has no id here, its connection */
+	bool foreign;             /* it has another version of Thole, and has not let us in */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
 	uint32_t offer_sequence;
 	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
@@ -443,7 +444,8 @@ static inline bool shm_fetches(const struct shm_peer *link)
 
 /* The transport's part of a peer, made if there is none; NULL without memory. */
 struct shm_peer *shm_peer_get(struct transport_peer *peer);
-/* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER). */
+/* How a peer that writes no more has ended: it has closed its endpoint (CLOSED), or died (PEER), or is of another
+ * version (PROTOCOL). */
 int shm_end_status(const struct shm_peer *link);
 /* The ring in shm->in[i] has moved on, or is new among several. */
 void shm_watch(struct shm *shm, uint32_t i);
