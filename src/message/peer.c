@@ -19,20 +19,44 @@ static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
 
 enum { LAST = TRANSPORTS - 1 }; /* the least preferred transport reaches most: what is in its way is the reason */
 
+/* What addresses of such a kind name an endpoint by; an address may be of a later version's kind. */
+static const char *nowhere_kind(uint8_t kind)
+{
+	static const char *const names[] = {"nothing", "IPv4", "IPv6", "MXoE", "Ethernet alone"};
+
+	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "what is not known here";
+}
+
+/* Two endpoints with networks of two kinds: what makes them one. */
+static const char *nowhere_remedy(uint8_t here, uint8_t there)
+{
+	if (here == ADDRESS_MXOE || there == ADDRESS_MXOE)
+		return "the same option codec";
+	if (here == ADDRESS_ETHERNET || there == ADDRESS_ETHERNET)
+		return "the same option link, and an interface with an IP address unless that is raw";
+	return "an option interface that names an address of one kind";
+}
+
 /* ADDRESS, with what is in the way. */
 static int nowhere_error(const struct transport_peer *peer)
 {
 	const struct thole_endpoint *endpoint = peer_of(peer)->endpoint;
+	uint8_t here = endpoint->base.parts.network[0], there = peer->parts.network[0];
 
 	if (!endpoint->base.state[LAST])
 		return error_set(THOLE_ERR_ADDRESS,
 				 "%s is of another host or network namespace, or without shared memory "
 				 "(option shm), and there is no network here: %s",
 				 peer->address.text, endpoint->absent[LAST]);
+	if (there == ADDRESS_NONE)
+		return error_set(THOLE_ERR_ADDRESS,
+				 "%s is of another host or network namespace and has no network address: open both "
+				 "endpoints with the option network=on",
+				 peer->address.text);
 	return error_set(THOLE_ERR_ADDRESS,
-			 "%s is of another host or network namespace and has no network address of the "
-			 "kind used here: open both endpoints with the options network=on and the same codec",
-			 peer->address.text);
+			 "%s is of another host or network namespace and named by %s, this endpoint by %s: give both "
+			 "%s",
+			 peer->address.text, nowhere_kind(there), nowhere_kind(here), nowhere_remedy(here, there));
 }
 
 static int nowhere_connect(struct transport_peer *peer)

@@ -5399,6 +5399,18 @@ FAULTS = [
         "if (status == THOLE_ERR_ADDRESS ||",
     ),
     Fault(
+        "an endpoint without IP is told to take another address",
+        "src/message/peer.c",
+        "if (here == ADDRESS_ETHERNET || there == ADDRESS_ETHERNET)",
+        "if (false)",
+    ),
+    Fault(
+        "who is reached by another kind of address is said to have none",
+        "src/message/peer.c",
+        "if (there == ADDRESS_NONE)",
+        "if (true)",
+    ),
+    Fault(
         "what its owner may only read is written where it is mapped here",
         SHARED,
         ".length = length, .write = write};",

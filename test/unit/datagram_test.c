@@ -162,6 +162,39 @@ static void nowhere__says_why(void **state)
 	pair_close(&pair);
 }
 
+/* Both have a network, but of two kinds. */
+static void nowhere__of_another_kind(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+	static const struct {
+		uint8_t kind;
+		const char *name, *remedy;
+	} cases[] = {
+		{ADDRESS_IPV6, "by IPv6, this endpoint by IPv4", "option interface that"},
+		{ADDRESS_ETHERNET, "by Ethernet alone, this endpoint by IPv4", "the same option link"},
+		{ADDRESS_MXOE, "by MXoE, this endpoint by IPv4", "the same option codec"},
+		{77, "by what is not known here, this endpoint by IPv4", "give both"},
+	};
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
+	struct thole_request *request;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct address_parts parts = {.host = 1, .endpoint = 2, .network = {cases[i].kind}};
+		struct thole_address address;
+		uint32_t peer;
+
+		if (cases[i].kind == ADDRESS_MXOE)
+			address_mxoe(mac, 1, &parts);
+		address_format(&parts, &address);
+		assert_int_equal(thole_peer(endpoint, &address, &peer), 0);
+		assert_int_equal(thole_connect(endpoint, peer, 0, NULL, &request), THOLE_ERR_ADDRESS);
+		detail_check(cases[i].name);
+		detail_check(cases[i].remedy);
+	}
+	thole_endpoint_close(endpoint);
+}
+
 static void info__there_is_no_such_peer(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, host_a);
@@ -990,6 +1023,7 @@ int main(void)
 		cmocka_unit_test(choice__without_shm),
 		cmocka_unit_test(choice__self_without_shm),
 		cmocka_unit_test(nowhere__says_why),
+		cmocka_unit_test(nowhere__of_another_kind),
 		cmocka_unit_test(info__there_is_no_such_peer),
 		cmocka_unit_test(open__without_a_network),
 		cmocka_unit_test(open__mxoe_needs_raw_frames),
