@@ -22,6 +22,7 @@ from conftest import Tool, clean_environment
 from test_tool import refused
 from test_tool_network import HERE_HOST, QUICK, WAIT_S, listening, wait_for
 from thole.base import paths
+from thole.commands import mx_info
 from thole.mx import boards, endpoints, notices
 from thole_lab.testbed import Testbed
 
@@ -218,7 +219,8 @@ def answered_by_fake(thole: Tool, says: Callable[[bytes], bytes]) -> Any:
 
 def test_mx_info__answers_that_are_none(thole: Tool) -> None:
     """Whoever has the name may say anything: what is no answer to this question is as good as none."""
-    rest = status_answer(0, *FAKE, [5, 0])[notices.HEAD.size + 8 :]
+    known = json.loads(thole("info", "--json", "counters").stdout)["counters"]
+    rest = status_answer(0, *FAKE, [5, *[0] * (len(known) - 1)])[notices.HEAD.size + 8 :]
     good: list[Any] = []
 
     def is_answered() -> bool:
@@ -240,6 +242,27 @@ def test_mx_info__answers_that_are_none(thole: Tool) -> None:
         lambda token: os.urandom(200),
     ):
         assert answered_by_fake(thole, says)["answered"] is False
+
+
+@pytest.mark.parametrize("more", (-1, 1))
+def test_mx_info__counters_of_another_build(thole: Tool, more: int) -> None:
+    """What they are called here says nothing of them."""
+    known = json.loads(thole("info", "--json", "counters").stdout)["counters"]
+    rest = status_answer(0, *FAKE, [5] * (len(known) + more))[notices.HEAD.size + 8 :]
+    rows: list[Any] = []
+
+    def is_answered() -> bool:
+        rows.append(answered_by_fake(thole, lambda token: notices.notice(notices.STATUS_ANSWER, token + rest)))
+        return bool(rows[-1]["answered"])
+
+    wait_for(is_answered)
+    assert rows[-1]["counters"] is None
+
+
+def test_mx_info__counters_without_names() -> None:
+    other = endpoints.Endpoint(*FAKE, answered=True, counters=None)
+    assert "another build of Thole" in str(mx_info.counters_table(other, False))
+    assert mx_info.counters_of(endpoints.Endpoint(*FAKE), True) == {}
 
 
 def test_mx_datagrams__boards_that_say_they_are_there() -> None:

@@ -42,7 +42,10 @@ def collect(wait_s: float) -> Found:
 # ---- JSON ------------------------------------------------------------------------------------------
 
 
-def counters_of(endpoint: Endpoint, all_of_them: bool) -> dict[str, int]:
+def counters_of(endpoint: Endpoint, all_of_them: bool) -> dict[str, int] | None:
+    """None: they have no names here, since the endpoint's process has another build of Thole."""
+    if endpoint.counters is None:
+        return None
     return {name: value for name, value in endpoint.counters.items() if value or all_of_them}
 
 
@@ -118,10 +121,14 @@ def endpoints_table(found: Found) -> Table:
     return table
 
 
-def counters_table(endpoint: Endpoint, all_of_them: bool) -> Table:
+def counters_table(endpoint: Endpoint, all_of_them: bool) -> Table | str:
+    """Or a sentence."""
     title = f"endpoint {endpoint.number} of {nic_text(endpoint.nic_id)}"
+    counters = counters_of(endpoint, all_of_them)
+    if counters is None:
+        return f"{title}: its process has another build of Thole, whose counters are others"
     table = output.table(title, "count", right=("count",))
-    for name, value in counters_of(endpoint, all_of_them).items():
+    for name, value in counters.items():
         table.add_row(name, str(value))
     return table
 

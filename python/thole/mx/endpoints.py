@@ -32,7 +32,7 @@ class Endpoint:
     command: str = ""
     address: str = ""  # Thole's
     dropped: int = 0  # datagrams that its process could not understand
-    counters: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] | None = field(default_factory=dict)  # None: of another build, which has others
 
     @property
     def socket_name(self) -> str:
@@ -50,7 +50,7 @@ class Endpoint:
         fields.end()
         self.session, self.pid, self.command = session, pid, command
         self.address, self.dropped = address, dropped
-        self.counters = dict(zip(names, values))
+        self.counters = dict(zip(names, values)) if len(values) == len(names) else None
         self.answered = True
 
 
