@@ -125,6 +125,7 @@ static void shm__nobody_is_there(void **state)
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b + 1, 0, NULL, &request), THOLE_ERR_NOT_FOUND);
 	thole_endpoint_close(pair.b);
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+	assert_non_null(strstr(thole_detail(), "the option host"));
 	assert_string_equal(info_of(pair.a, pair.a_to_b).state, "gone");
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "ended");
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);

@@ -614,7 +614,9 @@ static int greeting_refused(struct transport_peer *peer)
 
 static int connect_nobody(const struct transport_peer *peer)
 {
-	return error_set(THOLE_ERR_PEER, "no process answers for %s: it has ended, or is of another network namespace",
+	return error_set(THOLE_ERR_PEER,
+			 "no process answers for %s: it has ended, or is of another network namespace, or of a machine "
+			 "that began as a copy of this one: then give each a name of its own by the option host",
 			 peer->address.text);
 }
 
