@@ -276,9 +276,9 @@ enum {
  * Completion means that the buffer is free again and the message has been handed to the transport or
  * to the receiver (small: it is in memory shared with the receiver, or kept here until a receiver on another host has
  * it); with THOLE_SYNC, that it matched; with THOLE_ARRIVED, that the receiver, which has to make progress for that,
- * has said so: of a message longer than the option eager_max, or while the receiver keeps more than unexpected_max,
- * only when a receive has matched it; with both, that it matched and all of it is there. To a host with MX, where
- * nothing says so, THOLE_ARRIVED has no meaning.
+ * has said so: of a message longer than this endpoint's option eager_max, or while the receiver keeps more than
+ * unexpected_max, only when a receive has matched it; with both, that it matched and all of it is there. To a host
+ * with MX, where nothing says so, THOLE_ARRIVED has no meaning.
  * Returns 0, or 1 as THOLE_AT_ONCE has it.
  *
  * Errors: ARGUMENT (length, segments), NOT_FOUND (peer), AGAIN (too many sends under way to this

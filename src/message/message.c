@@ -276,6 +276,8 @@ void message_rts(struct thole_request *request)
 	message_window(request, &window);
 	if (request->record.flags & RECORD_NOTIFY)
 		request->record.flags &= (uint8_t)~RECORD_SYNC; /* the end of its fetch says so */
+	if (window.length <= request->endpoint->base.options.eager_max)
+		request->record.flags |= RECORD_UNASKED;
 	request->payload = 0;
 	request->record.kind = RECORD_RTS;
 	request->record.length = RECORD_EXTERNAL;

@@ -327,15 +327,15 @@ void unexpected_done(struct thole_message *unexpected, int status)
 
 /* ---- Messages that were offered, and are fetched before they have a receive ------------------------- */
 
-/* Whether its data might have come unasked, so that its sender may count on going on without its receive. Of one that
- * can send only messages an RTS may be synchronous, and nothing says so. */
+/* Whether its data might have come unasked, so that its sender, who says so, may count on going on without its receive.
+ * Of one that can send only messages an RTS may be synchronous, and nothing says so. */
 static bool unexpected_asks(const struct thole_message *unexpected)
 {
-	const struct peer *peer = unexpected->peer;
+	const struct record *record = &unexpected->record;
 	uint64_t total = unexpected_total(unexpected);
 
-	return unexpected->record.kind == RECORD_RTS && !(unexpected->record.flags & RECORD_SYNC) &&
-	       !peer->limits.messages_only && total > 0 && total <= peer->endpoint->base.options.eager_max;
+	return record->kind == RECORD_RTS && (record->flags & (RECORD_UNASKED | RECORD_SYNC)) == RECORD_UNASKED &&
+	       !unexpected->peer->limits.messages_only && total > 0 && total <= EAGER_TOTAL_MAX;
 }
 
 /* From here on it is one whose data is arriving; but where there is no memory for that, it stays with its sender. */

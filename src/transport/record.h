@@ -49,6 +49,7 @@ enum record_flags {
 	RECORD_SYNC = 1 << 2,   /* the sender waits for FINISH with arg 2 */
 	RECORD_MORE = 1 << 3,   /* arg 0 is the whole length, and pieces follow */
 	RECORD_WINDOW = 1 << 4, /* args 0 to 2 are a window to fetch */
+	RECORD_UNASKED = RECORD_WINDOW, /* RTS, which has a window in any case: its data might have come unasked */
 	RECORD_NOTIFY = 1 << 5, /* put: make a completion at the target; RTS: its sender waits for no receive */
 	RECORD_ARRIVED = RECORD_SYNC | RECORD_NOTIFY, /* of one record: FINISH when it is here, matched or not */
 	RECORD_STREAM = 1 << 6, /* the transport's: nothing was received since the message before, */

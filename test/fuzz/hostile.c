@@ -526,7 +526,7 @@ static void step_lengths(struct stage *stage, struct input *input)
 		record.flags |= RECORD_NOTIFY;
 	if (bulk) {
 		record.kind = RECORD_RTS;
-		record.flags = 0;
+		record.flags = RECORD_UNASKED;
 		record.bytes = 0;
 		window_store(
 			&(struct window){.length = total, .count = 1, .address = (uintptr_t)sandbox, .id = take(input)},

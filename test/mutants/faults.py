@@ -2562,19 +2562,19 @@ FAULTS = [
     Fault(
         "a synchronous message is fetched before it has a receive",
         RECEIVE,
-        " && !(unexpected->record.flags & RECORD_SYNC) &&",
-        " &&",
+        "(record->flags & (RECORD_UNASKED | RECORD_SYNC)) == RECORD_UNASKED",
+        "record->flags & RECORD_UNASKED",
     ),
     Fault(
         "a message of any length is fetched before it has a receive",
         RECEIVE,
-        "total <= peer->endpoint->base.options.eager_max;",
+        "total > 0 && total <= EAGER_TOTAL_MAX;",
         "total > 0;",
     ),
     Fault(
         "what a peer by MXoE sends synchronously is fetched before it has a receive",
         RECEIVE,
-        "!peer->limits.messages_only && total > 0",
+        "!unexpected->peer->limits.messages_only && total > 0",
         "total > 0",
     ),
     Fault(
@@ -3448,6 +3448,24 @@ FAULTS = [
         PEER,
         " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",
         "",
+    ),
+    Fault(
+        "nothing that is offered is said to count on being fetched",
+        MESSAGE,
+        "		request->record.flags |= RECORD_UNASKED;\n",
+        "		;\n",
+    ),
+    Fault(
+        "all that is offered is said to count on being fetched",
+        MESSAGE,
+        "if (window.length <= request->endpoint->base.options.eager_max)",
+        "",
+    ),
+    Fault(
+        "the receiver's eager_max says what its sender may count on",
+        RECEIVE,
+        "total > 0 && total <= EAGER_TOTAL_MAX;",
+        "total > 0 && total <= unexpected->peer->endpoint->base.options.eager_max;",
     ),
     Fault(
         "what is to arrive waits for a receiver that has nothing else to do",

@@ -1931,6 +1931,56 @@ static void asking__is_fetched_where_nothing_comes(void **state)
 	pair_close(&pair);
 }
 
+/* What might have come unasked is its sender's to say, who counts on it: two endpoints may have different options, and
+ * have them by default where one's host has more ranks than cores. */
+static void asking__is_up_to_what_its_sender_says(void **state)
+{
+	static const char *const networks[][6] = {
+		{"network=off"},
+		{"shm=off", "job_key=1", "interface=lo", "mtu=1500", "net_eager_max=0"},
+	};
+	enum { LENGTH = 100000 };
+	static char bytes[LENGTH];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool sender = i % 2;
+		struct thole_request *send, *receive;
+		struct pair pair;
+
+		open_acquainted(&pair, networks[i / 2]);
+		assert_int_equal(thole_option_set(sender ? pair.a : pair.b, "eager_max", "65536"), 0);
+		if (i / 2 == 0)
+			send = ask(&pair, bytes, LENGTH, 7, 0);
+		else
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, LENGTH, 7, 0, 0, NULL, &send), 0);
+		assert_true(ends_within(&pair, pair.a, send, sender ? NEVER_NS : SOON_NS) == !sender);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, bytes, LENGTH, 7, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		if (sender)
+			assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		pair_close(&pair);
+	}
+}
+
+/* No sender's eager_max is more than so much, whatever it says. */
+static void asking__has_a_bound(void **state)
+{
+	(void)state;
+	for (uint64_t length = EAGER_TOTAL_MAX; length <= EAGER_TOTAL_MAX + 1; length++) {
+		struct record record = {.kind = RECORD_RTS, .flags = RECORD_UNASKED, .tag = 3,
+					.length = RECORD_EXTERNAL};
+		struct pair pair;
+
+		pair_open(&pair, no_options);
+		window_store(&(struct window){.length = length, .count = 1}, &record);
+		assert_false(refused(&pair, &record, 0));
+		assert_true(list_empty(&pair.b->asking) == (length > EAGER_TOTAL_MAX));
+		endpoint_vanish(pair.a);
+		endpoint_vanish(pair.b);
+	}
+}
+
 /* Who sleeps wakes up for it; who has a loop of its own is not to sleep. */
 static void asking__is_fetched_by_who_sleeps(void **state)
 {
@@ -2393,6 +2443,8 @@ int main(void)
 		cmocka_unit_test(arrived__of_a_synchronous_one_is_all_of_it),
 		cmocka_unit_test(arrived__is_answered_once),
 		cmocka_unit_test(asking__is_fetched_where_nothing_comes),
+		cmocka_unit_test(asking__is_up_to_what_its_sender_says),
+		cmocka_unit_test(asking__has_a_bound),
 		cmocka_unit_test(asking__is_fetched_by_who_sleeps),
 		cmocka_unit_test(asking__waits_where_others_come),
 		cmocka_unit_test(asking__of_what_is_to_arrive_does_not_wait),
