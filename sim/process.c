@@ -133,6 +133,7 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 	struct process *process = sim_alloc(sizeof(*process));
 	struct thole_endpoint_attr attr = {.complete = setup->polls ? NULL : process_complete, .complete_arg = process};
 	struct address_parts parts = {.host = random_mix(host->index + 1)};
+	struct options options = setup->options;
 	struct link *links[WIRES];
 	bool adapter = network->carrier && carrier_serves(network->carrier, index);
 
@@ -160,7 +161,8 @@ struct process *process_new(struct network *network, struct host *host, uint32_t
 		network_mac(host, mac);
 		address_mxoe(mac, (uint8_t)index, &parts);
 	}
-	if (endpoint_create(&attr, &setup->options, &parts, dice_next(&world->kernel), &process->endpoint) != 0)
+	options.checksum &= !(setup->one_sided && index & 1);
+	if (endpoint_create(&attr, &options, &parts, dice_next(&world->kernel), &process->endpoint) != 0)
 		world_fail(world, "process %u has no endpoint: %s", index, thole_detail());
 	for (uint32_t i = 0; i < process->wire_count; i++) {
 		wire_open(&process->wires[i], network, process, i, port);

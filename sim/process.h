@@ -62,6 +62,7 @@ struct process_setup {
 	uint16_t port;                    /* 0: another one each time */
 	bool raw;                         /* it has a raw link, too, */
 	bool moves;                       /* the kernel of some hosts moves bulk by itself (mover.h) */
+	bool one_sided;                   /* only processes of even numbers have the option checksum */
 	bool lane, mixed;                 /* and a third one; but, mixed, not where the host's number is odd */
 	bool polls;                       /* completions are taken by thole_poll */
 };

@@ -100,6 +100,8 @@ static void run_random(struct simulation *simulation)
 	simulation->setup.raw = dice_below(dice, 2) || simulation->links > 2;
 	simulation->setup.lane = simulation->links > 2;
 	simulation->setup.mixed = world->seed & 1;
+	/* of who has not heard of it yet nothing but a proof shows that a bit was altered */
+	simulation->setup.one_sided = world->seed & 2 && (options->job_key || !simulation->network.conditions.corrupt);
 	simulation->network.lane = (uint8_t)(world->seed >> 1);
 	simulation->setup.polls = dice_below(dice, 4) == 0;
 	traffic_plan_random(&simulation->traffic.plan, &world->traffic);

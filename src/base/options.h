@@ -119,7 +119,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(mtu, OPTION_BYTES, "0", 0, 9216, false, "",						\
 	    "longest frame, headers not counted, from 548 on; 0: as the path to a peer allows")	\
 	row(checksum, OPTION_BOOL, "off", 0, 1, false, "",					\
-	    "frames of the native codec carry a CRC32C of their own")				\
+	    "frames of the native codec carry a CRC32C of their own, both ways; one side is enough")	\
 	row(peer_timeout, OPTION_NS, "10s", OPTION_SECONDS(1) / 10, OPTION_SECONDS(3600), true, "",	\
 	    "how long a silent peer of another host is waited for before it counts as gone")	\
 	row(net_eager_max, OPTION_BYTES, "64k", 0, OPTION_MIB(1), true, "",			\

@@ -3468,6 +3468,42 @@ FAULTS = [
         "total > 0 && total <= unexpected->peer->endpoint->base.options.eager_max;",
     ),
     Fault(
+        "who is asked for checksums makes none",
+        NAMING_NATIVE,
+        "	engine->checksums |= connect->checksum != 0;\n",
+        "",
+    ),
+    Fault(
+        "nobody is asked for checksums",
+        NAMING_NATIVE,
+        "	connect->checksum = engine->owner->options.checksum != 0;\n",
+        "",
+    ),
+    Fault(
+        "who wants checksums hears nobody who does not know of it",
+        ENGINE,
+        " || engine_is_first(type));",
+        ");",
+    ),
+    Fault(
+        "who wants checksums takes frames without",
+        ENGINE,
+        "(!unset || !engine->owner->options.checksum || engine_is_first(type));",
+        "true;",
+    ),
+    Fault(
+        "frames with checksums are taken together, without a look at them",
+        ENGINE,
+        "!engine->owner->options.inject_loss && !engine->checksums;",
+        "!engine->owner->options.inject_loss;",
+    ),
+    Fault(
+        "a checksum whose flag was altered is none",
+        NATIVE,
+        "return load_be32(frame + HEAD_CHECKSUM_AT) == 0;",
+        "return true;",
+    ),
+    Fault(
         "what is to arrive waits for a receiver that has nothing else to do",
         RECEIVE,
         "if (transport_is_own(&peer->base) || (record->flags & RECORD_NOTIFY))\n",

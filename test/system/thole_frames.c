@@ -306,7 +306,8 @@ static void native_every_connect(uint8_t type)
 					   .ethertype = (uint16_t)some(2),
 					   .attempt = (uint8_t)some(1),
 					   .status = CONNECT_NO_GUARD,
-					   .integrity = 2};
+					   .integrity = 2,
+					   .checksum = 1};
 	for (unsigned i = 0; i < sizeof(connect->network); i++)
 		connect->network[i] = (uint8_t)some(1);
 	for (unsigned i = 0; i < sizeof(connect->mac); i++)

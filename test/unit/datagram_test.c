@@ -991,6 +991,80 @@ static void advance__runs_whole_endpoints(void **state)
 	assert_int_equal(now_ns, first_ns);
 }
 
+enum { FLAGS_AT = 3, CHECKSUM_AT = 16, PAYLOAD_AT = 100 };
+
+/* A message from a to b whose last frame is altered on its way, by a bit or, at CHECKSUM_AT, as if it had none, and
+ * comes again. */
+static void altered_exchange(struct pair *pair, struct wire *b, uint64_t *now_ns, size_t at)
+{
+	enum { LENGTH = 3000 };
+	uint8_t *last;
+	uint64_t dropped = pair_counter(pair->b, "dropped_checksum");
+	void *out = pair_filled(at, LENGTH), *in = malloc(LENGTH);
+	struct thole_request *receive;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, in, LENGTH, 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, out, LENGTH, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	endpoint_advance(pair->a, *now_ns);
+	assert_true(wire_ready(&b->link));
+	for (unsigned i = b->head; i != b->tail; i++)
+		assert_true(codec_native.flags(b->frames[i % 256]) & PACKET_CHECKSUM);
+	last = b->frames[(b->tail - 1) % 256];
+	last[at == CHECKSUM_AT ? FLAGS_AT : at] ^= 1; /* PACKET_CHECKSUM */
+	if (at == CHECKSUM_AT)
+		memset(last + CHECKSUM_AT, 0, 4);
+	assert_int_equal(wired_finish(pair, now_ns, pair->b, receive), 0);
+	assert_int_equal(pair_counter(pair->b, "dropped_checksum"), dropped + 1);
+	pair_check(at, in, LENGTH);
+	free(in);
+	free(out);
+}
+
+/* Checksums go both ways where one side wants them, and are looked at on both. */
+static void advance__checksums_of_one_side(void **state)
+{
+	static const char *const on[] = {"checksum=on", NULL};
+	static struct wire wires[2];
+
+	(void)state;
+	for (int who = 0; who < 2; who++) {
+		uint64_t now_ns = 1000000000;
+		struct thole_request *send;
+		struct pair pair;
+
+		wired_open(&pair, wires, &codec_native, who ? on : NULL, who ? NULL : on);
+		assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &send), 0);
+		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), 0);
+		altered_exchange(&pair, &wires[1], &now_ns, PAYLOAD_AT);
+		altered_exchange(&pair, &wires[1], &now_ns, FLAGS_AT);
+		if (!who) /* by who has the option */
+			altered_exchange(&pair, &wires[1], &now_ns, CHECKSUM_AT);
+		assert_int_equal(pair_counter(pair.a, "dropped_checksum"), 0);
+		endpoint_vanish(pair.a);
+		endpoint_vanish(pair.b);
+	}
+}
+
+/* Nobody has them for another one's sake. */
+static void advance__checksums_of_no_side(void **state)
+{
+	static struct wire wires[2];
+	uint64_t now_ns = 1000000000;
+	struct thole_request *send;
+	struct pair pair;
+
+	(void)state;
+	wired_open(&pair, wires, &codec_native, NULL, NULL);
+	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &send), 0);
+	assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 1, 0, THOLE_INJECT | THOLE_QUIET, NULL, NULL), 0);
+	endpoint_advance(pair.a, now_ns);
+	assert_true(wire_ready(&wires[1].link));
+	assert_false(codec_native.flags(wires[1].frames[wires[1].head % 256]) & PACKET_CHECKSUM);
+	endpoint_vanish(pair.a);
+	endpoint_vanish(pair.b);
+}
+
 static void limits__of_the_codec(void **state)
 {
 	static struct wire wires[2];
@@ -1055,6 +1129,8 @@ int main(void)
 		cmocka_unit_test(rest__not_while_a_word_is_awaited),
 		cmocka_unit_test(thread__serves_the_network),
 		cmocka_unit_test(advance__runs_whole_endpoints),
+		cmocka_unit_test(advance__checksums_of_one_side),
+		cmocka_unit_test(advance__checksums_of_no_side),
 		cmocka_unit_test(limits__of_the_codec),
 	};
 

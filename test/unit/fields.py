@@ -26,7 +26,7 @@ FAULTS = (
     (native, "  88  u16      connect.seen ", "  88  u8       connect.seen "),  # too narrow, so a gap
     (native, "  88  u16      connect.seen ", "  88  u32      connect.seen "),
     (native, " 104  u8       connect.integrity ", " 104  u8       connect.status "),  # two of one name
-    (native, " 105  bytes7   connect.later ", " 105  bytes8   connect.later "),  # behind the end
+    (native, " 106  bytes6   connect.later ", " 106  bytes7   connect.later "),  # behind the end
     (native, "packet ACK 40", "packet ACK 48"),  # longer than its fields
     (native, "32 aside", "33 aside"),  # a flag of two bits
     (native, "32 aside", "16 aside"),  # two flags on one

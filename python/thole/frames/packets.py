@@ -271,7 +271,7 @@ HIDDEN = {
     "NACK": "nack.refused nack.proof",
     "CLOSE": "sequence credit",
     "CONNECT": "connect.target connect.proof connect.host connect.endpoint connect.network connect.integrity "
-    "connect.later",
+    "connect.checksum connect.later",
 }
 PLACE = re.compile(r"\{([\w.]+)(:\w+)?\}")
 

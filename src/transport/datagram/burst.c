@@ -51,7 +51,7 @@ static void burst_seal(struct engine *engine, unsigned count)
 		if (burst->guards[at])
 			guard_stamp(burst->guards[at], codec, &burst->frames[at], end - at);
 	}
-	for (unsigned i = 0; i < count && codec->seal && engine->owner->options.checksum; i++) {
+	for (unsigned i = 0; i < count && codec->seal && engine->checksums; i++) {
 		const struct frame_out *frame = &burst->frames[i];
 
 		codec->seal((uint8_t *)(uintptr_t)frame->head, frame->head_length, frame->body, frame->body_count);

@@ -30,6 +30,7 @@ int engine_init(struct engine *engine, struct transport_owner *owner, const stru
 	*engine = (struct engine){.owner = owner, .codec = codec, .key = owner->options.job_key};
 	engine->naming = codec->indexed ? &naming_native : &naming_mxoe;
 	engine->integrity = engine_integrity(engine);
+	engine->checksums = owner->options.checksum != 0;
 	engine->lots = (owner->options.inject_seed ^ owner->parts.endpoint) | 1;
 	engine->frame_max = ENGINE_FRAME_MIN;
 	list_init(&engine->dirty);
@@ -276,13 +277,20 @@ static bool engine_inject(struct engine *engine)
 	return (x * 0x2545f4914f6cdd1du >> 32) % 1000 < engine->owner->options.inject_loss;
 }
 
-static bool engine_intact(struct engine *engine, const uint8_t *frame, size_t length)
+/* From one who need not know yet that we want checksums. */
+static bool engine_is_first(unsigned type)
+{
+	return type == PACKET_CONNECT || type == PACKET_ACCEPT || type == PACKET_NACK;
+}
+
+static bool engine_intact(struct engine *engine, unsigned type, const uint8_t *frame, size_t length)
 {
 	bool unset = false;
 
 	if (!engine->codec->intact)
 		return true;
-	return engine->codec->intact(frame, length, &unset) && (!unset || !engine->owner->options.checksum);
+	return engine->codec->intact(frame, length, &unset) &&
+	       (!unset || !engine->owner->options.checksum || engine_is_first(type));
 }
 
 void engine_packet(struct connection *connection, const struct packet *packet, const uint8_t *frame, size_t length)
@@ -343,9 +351,8 @@ void engine_records(struct connection *connection, const struct arrival_run *run
 bool engine_frames(struct engine *engine, struct link *link, const struct path *from, const uint8_t *frames,
 		   size_t length, size_t segment)
 {
-	const struct options *options = &engine->owner->options;
 	/* losses are injected frame by frame, and a checksum is of one */
-	bool together = engine->naming->records && !options->inject_loss && !options->checksum;
+	bool together = engine->naming->records && !engine->owner->options.inject_loss && !engine->checksums;
 	bool known = false;
 
 	while (length > 0) {
@@ -380,7 +387,7 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 			handshake_foreign(engine, link, from, engine->codec->type(frame), length);
 		return false;
 	}
-	if (!engine_intact(engine, frame, length)) {
+	if (!engine_intact(engine, packet.type, frame, length)) {
 		engine_count(engine, COUNTER_DROPPED_CHECKSUM);
 		return false;
 	}

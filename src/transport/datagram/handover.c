@@ -33,7 +33,7 @@ void handover_fini(struct engine *engine)
 /* Frame by frame, by the engine. */
 static bool handover_is_barred(const struct engine *engine)
 {
-	return engine->owner->options.checksum || engine->owner->options.inject_loss;
+	return engine->checksums || engine->owner->options.inject_loss;
 }
 
 bool handover_moves(const struct engine *engine)

@@ -88,6 +88,7 @@ static void native_describe(struct engine *engine, struct packet *packet, const 
 	memcpy(connect->network, parts->network, sizeof(connect->network));
 	connect->bulk_port = link->bulk_port;
 	connect->integrity = (uint8_t)engine->integrity;
+	connect->checksum = engine->owner->options.checksum != 0;
 	for (unsigned i = engine->link_count; i-- > 0;) /* of several of a kind, the first */
 		engine->links[i]->calls->kind->tell(engine->links[i], connect);
 }
@@ -197,6 +198,7 @@ static void native_learn_links(struct connection *connection, const struct packe
 static bool native_learn(struct connection *connection, const struct link *link, const struct packet *packet)
 {
 	const struct packet_connect *connect = &packet->connect;
+	struct engine *engine = connection->engine;
 
 	(void)link;
 	if (connection->peer_session && connection->peer_session != connect->session)
@@ -205,6 +207,7 @@ static bool native_learn(struct connection *connection, const struct link *link,
 		connection->in.ack_now = true; /* now it knows that we are where we say */
 	if (connection->peer_session)
 		return true;
+	engine->checksums |= connect->checksum != 0;
 	connection->peer_session = connect->session;
 	connection->peer_index = connect->index;
 	if (connection->out.next == SEQUENCE_FIRST)

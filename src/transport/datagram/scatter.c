@@ -100,7 +100,6 @@ static bool scatter_add(struct scatter *scatter, struct block *block)
 
 void scatter_foresee(struct engine *engine, struct scatter *scatter)
 {
-	const struct options *options = &engine->owner->options;
 	struct list_node *node = list_first(&engine->blocks.list);
 
 	if (scatter->version == engine->blocks.version && scatter->filled == scatter->whole)
@@ -110,7 +109,7 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 	scatter->count = scatter->frames = 0;
 	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
 	 * not read otherwise; losses are injected frame by frame. */
-	if (engine->codec->data == 0 && !options->checksum && !options->inject_loss)
+	if (engine->codec->data == 0 && !engine->checksums && !engine->owner->options.inject_loss)
 		while (node && scatter_add(scatter, container_of(node, struct block, node)))
 			node = list_next(&engine->blocks.list, node);
 	scatter->count = 2 * scatter->frames;

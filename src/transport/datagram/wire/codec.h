@@ -77,7 +77,7 @@ struct codec {
 	/* Fill in the checksum over the head and `count` further parts, and set its flag; NULL: the codec has none.
 	 * decode does not look at it: */
 	void (*seal)(uint8_t *head, size_t head_length, const struct iovec *parts, size_t count);
-	/* whether a whole frame's checksum is right, or not set (*unset_p). */
+	/* whether a whole frame's checksum is right, or not set (*unset_p) and 0. */
 	bool (*intact)(const uint8_t *frame, size_t length, bool *unset_p);
 	/* What a tag is over, first of all: the front of a frame of `length` bytes without its padding, its counter,
 	 * and that length. Padding, the checksum and its flag are not covered. NULL: the codec has no tags. */

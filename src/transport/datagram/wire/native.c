@@ -374,8 +374,10 @@ static bool native_intact(const uint8_t *frame, size_t length, bool *unset_p)
 	uint32_t sum;
 
 	*unset_p = length >= HEAD_LENGTH && !(frame[HEAD_FLAGS_AT] & PACKET_CHECKSUM);
-	if (length < HEAD_LENGTH || *unset_p)
-		return *unset_p;
+	if (length < HEAD_LENGTH)
+		return false;
+	if (*unset_p)
+		return load_be32(frame + HEAD_CHECKSUM_AT) == 0; /* else the flag is what was changed */
 	length = native_length(frame, length);
 	if (length < HEAD_LENGTH)
 		return false;

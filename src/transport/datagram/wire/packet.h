@@ -114,6 +114,7 @@ struct packet_connect {
 	uint8_t attempt;                 /* native: of this connection; mxoe: connect number */
 	uint8_t status;                  /* ACCEPT: enum connect_status */
 	uint8_t integrity;               /* native: enum guard_mode that the sender asks for */
+	uint8_t checksum;                /* native: 1: the sender wants checksums */
 };
 
 struct packet_pull {
