@@ -3468,6 +3468,12 @@ FAULTS = [
         "total > 0 && total <= unexpected->peer->endpoint->base.options.eager_max;",
     ),
     Fault(
+        "what a later Thole may say in a CONNECT is not proven",
+        NATIVE_FIELDS,
+        "106  bytes6   connect.later      connect.later ",
+        "106  bytes6   connect.later      0             ",
+    ),
+    Fault(
         "who is asked for checksums makes none",
         NAMING_NATIVE,
         "	engine->checksums |= connect->checksum != 0;\n",

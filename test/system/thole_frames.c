@@ -312,6 +312,8 @@ static void native_every_connect(uint8_t type)
 		connect->network[i] = (uint8_t)some(1);
 	for (unsigned i = 0; i < sizeof(connect->mac); i++)
 		connect->mac[i] = (uint8_t)some(1);
+	for (unsigned i = 0; i < sizeof(connect->later); i++)
+		connect->later[i] = (uint8_t)some(1);
 	send_udp(&packet);
 }
 

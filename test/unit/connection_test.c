@@ -248,20 +248,51 @@ static void credit__has_a_bound(void **state)
 	host_close(host);
 }
 
+/* What a CONNECT or ACCEPT says, as one who knows the key. */
+static void stranger_proves(struct packet *packet)
+{
+	uint8_t text[PACKET_HEAD_MAX];
+	size_t length;
+
+	packet->connect.proof = 0;
+	length = codec_native.encode(packet, text);
+	packet->connect.proof = siphash((const uint64_t[2]){JOB_KEY, 0}, text, length);
+}
+
+/* What a later Thole has to say where we look at nothing is proven like all else. */
+static void connect__says_more(void **state)
+{
+	struct packet packet, said;
+
+	(void)state;
+	for (int altered = 0; altered < 2; altered++) {
+		struct host *host = host_open(JOB_KEY);
+
+		stranger_connect(&packet);
+		packet.connect.later[0] = 1;
+		packet.connect.later[5] = 2;
+		stranger_proves(&packet);
+		packet.connect.later[5] += (uint8_t)altered;
+		stranger_says(host, UDP, &packet, 0);
+		host_run(host, SECOND_NS / 100);
+		host_said(host, UDP, &said);
+		assert_int_equal(said.type, PACKET_ACCEPT);
+		assert_int_equal(said.connect.status, altered ? CONNECT_BAD_KEY : CONNECT_OK);
+		host_close(host);
+	}
+}
+
 /* Copies of an ACCEPT by a link of which nothing is known yet take no memory. */
 static void accept__by_an_unknown_route(void **state)
 {
 	struct host *host = host_open(JOB_KEY);
 	struct packet packet, asked;
-	uint8_t text[PACKET_HEAD_MAX];
-	size_t length;
 
 	(void)state;
 	host_wants(host, &asked);
 	stranger_accept(&packet, &asked);
 	packet.connect.integrity = GUARD_HEADS;
-	length = codec_native.encode(&packet, text);
-	packet.connect.proof = siphash((const uint64_t[2]){JOB_KEY, 0}, text, length);
+	stranger_proves(&packet);
 	for (int i = 0; i < TIMES; i++)
 		stranger_says(host, RAW, &packet, 0);
 	assert_int_equal(host_count(host, COUNTER_DROPPED_SESSION), TIMES);
@@ -956,6 +987,7 @@ int main(void)
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
 		cmocka_unit_test(credit__has_a_bound),
+		cmocka_unit_test(connect__says_more),
 		cmocka_unit_test(accept__by_an_unknown_route),
 		cmocka_unit_test(connect__has_a_session),
 		cmocka_unit_test(accept__that_cannot_be),

@@ -115,6 +115,7 @@ struct packet_connect {
 	uint8_t status;                  /* ACCEPT: enum connect_status */
 	uint8_t integrity;               /* native: enum guard_mode that the sender asks for */
 	uint8_t checksum;                /* native: 1: the sender wants checksums */
+	uint8_t later[6];                /* native: as found: what another Thole says there is proven, too */
 };
 
 struct packet_pull {
