@@ -427,6 +427,11 @@ int peer_gone(const struct peer *peer)
 				 "peer %u (%s) has another version of Thole: all processes of a host, and all hosts of "
 				 "a job, need the same",
 				 peer->base.index, peer->base.address.text);
+	if (peer->base.gone_status == THOLE_ERR_UNSUPPORTED)
+		return error_set(THOLE_ERR_UNSUPPORTED,
+				 "peer %u (%s) is gone: one side has not what the other one asks for, as its codec or "
+				 "its integrity",
+				 peer->base.index, peer->base.address.text);
 	if (peer->base.gone_status != THOLE_ERR_ACCESS)
 		return error_set(peer->base.gone_status, "peer %u (%s) is gone", peer->base.index,
 				 peer->base.address.text);

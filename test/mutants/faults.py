@@ -3474,6 +3474,18 @@ FAULTS = [
         "106  bytes6   connect.later      0             ",
     ),
     Fault(
+        "nobody hears why a connection has failed",
+        CONNECTION,
+        "	transport_trouble(connection->engine->owner);\n",
+        "",
+    ),
+    Fault(
+        "an operation on who could not be understood says only that he is gone",
+        "src/message/peer.c",
+        "if (peer->base.gone_status == THOLE_ERR_UNSUPPORTED)",
+        "if (0)",
+    ),
+    Fault(
         "who is asked for checksums makes none",
         NAMING_NATIVE,
         "	engine->checksums |= connect->checksum != 0;\n",

@@ -811,10 +811,32 @@ static const struct mac *no_mac(void)
 	return NULL;
 }
 
-/* One side has no library for what the other one wants: that is said, and no less is agreed on. */
+/* What was said for people, oldest first. */
+static char troubles[4][512];
+static unsigned trouble_count;
+
+static void trouble(const struct transport_owner *owner)
+{
+	(void)owner;
+	assert_true(trouble_count < 4);
+	snprintf(troubles[trouble_count++], sizeof(troubles[0]), "%s", thole_detail());
+}
+
+static void trouble_check(const char *sentence, const char *part)
+{
+	if (!strstr(sentence, part))
+		fail_msg("\"%s\" is not in \"%s\"", part, sentence);
+}
+
+/* One side has no library for what the other one wants: that is said on both, whoever begins, and no less is agreed
+ * on. */
 static void modes__full_cannot_be_had(void **state)
 {
 	static const char *const full[] = {"job_key=7", "integrity=full", NULL}, *const plain[] = {"job_key=7", NULL};
+	static const char *const sentences[2][2] = {
+		{"needs OpenSSL's libcrypto.so.3 here", "has no OpenSSL's libcrypto.so.3"},
+		{"needs OpenSSL's libcrypto.so.3 here"}, /* a's, of b's ACCEPT */
+	};
 
 	(void)state;
 	if (!mode_is_here(GUARD_FULL))
@@ -826,8 +848,17 @@ static void modes__full_cannot_be_had(void **state)
 
 		wired_open(&pair, wires, &codec_native, who ? plain : full, who ? full : plain);
 		datagram_of(&(who ? pair.a : pair.b)->base)->engine.mac = no_mac;
+		pair.a->base.trouble = pair.b->base.trouble = trouble;
+		trouble_count = 0;
 		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 0, 0, 0, NULL, &send), 0);
 		assert_int_equal(wired_finish(&pair, &now_ns, pair.a, send), THOLE_ERR_UNSUPPORTED);
+		/* b says it of each CONNECT */
+		assert_true(trouble_count > 0);
+		trouble_check(troubles[0], sentences[who][0]);
+		trouble_check(troubles[trouble_count - 1], sentences[who][!who]);
+		trouble_check(thole_detail(), sentences[who][!who]);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, "", 1, 0, 0, 0, NULL, &send), THOLE_ERR_UNSUPPORTED);
+		trouble_check(thole_detail(), "its integrity");
 		endpoint_vanish(pair.a);
 		endpoint_vanish(pair.b);
 	}

@@ -152,6 +152,12 @@ void connection_lost(struct connection *connection, int status)
 	connection->peer->owner->up->lost(connection->peer, status); /* calls connection_disconnect */
 }
 
+void connection_failed(struct connection *connection, int status)
+{
+	transport_trouble(connection->engine->owner);
+	connection_lost(connection, status);
+}
+
 void connection_disconnect(struct engine *engine, struct transport_peer *peer)
 {
 	struct connection *connection = connection_of(peer);

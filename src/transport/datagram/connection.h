@@ -90,6 +90,8 @@ void connection_hide(struct connection *connection, const struct link *link);
 void connection_begin(struct connection *connection);
 void connection_open(struct connection *connection);
 void connection_lost(struct connection *connection, int status);
+/* It is lost for a reason of which error_set has said a sentence. */
+void connection_failed(struct connection *connection, int status);
 /* transport.h */
 void connection_disconnect(struct engine *engine, struct transport_peer *peer);
 

@@ -209,6 +209,7 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 	error = naming->admit(connection, link, from, packet);
 	if (error == THOLE_ERR_UNSUPPORTED) {
 		engine_count(engine, COUNTER_REFUSED);
+		transport_trouble(engine->owner);
 		handshake_accept(engine, link, from, NULL, packet, length, CONNECT_NO_GUARD);
 		return NULL;
 	}
@@ -293,7 +294,7 @@ void handshake_accept_arrived(struct engine *engine, struct link *link, const st
 	}
 	error = engine->naming->admit(connection, link, from, packet);
 	if (error) {
-		connection_lost(connection, error);
+		connection_failed(connection, error);
 		return;
 	}
 	if (!engine->naming->learn(connection, link, packet)) {

@@ -68,7 +68,7 @@ struct naming {
 	struct connection *(*called)(struct engine *engine, const struct link *link, const struct path *from,
 				     const struct packet *packet);
 	/* Whether a CONNECT or ACCEPT comes from where its sender is, and frames can be made as safe as both want.
-	 * Errors: ACCESS (it does not), UNSUPPORTED, MEMORY. */
+	 * Errors: ACCESS (it does not); UNSUPPORTED and MEMORY, with a sentence. */
 	int (*admit)(struct connection *connection, const struct link *link, const struct path *from,
 		     const struct packet *packet);
 	/* Take over what a CONNECT or ACCEPT says. False: it contradicts what we know. */

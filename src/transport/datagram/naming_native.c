@@ -12,6 +12,7 @@
 #include "base/siphash.h"
 #include "transport/datagram/burst.h"
 #include "transport/datagram/connection.h"
+#include "transport/datagram/mac.h"
 #include "transport/datagram/sequence.h"
 
 /* ---- The engine ----------------------------------------------------------------------------------------- */
@@ -164,11 +165,21 @@ static int native_guard(struct connection *connection, const struct packet_conne
 
 	if (engine->key == 0 || mode == GUARD_OFF || connection->peer_session)
 		return 0;
-	if (mode >= GUARD_MODES || (mode == GUARD_FULL && !mac))
-		return THOLE_ERR_UNSUPPORTED;
+	if (mode >= GUARD_MODES)
+		return error_set(THOLE_ERR_UNSUPPORTED,
+				 "%s asks for tags of a kind that is not known here (%u): all hosts of a job need the "
+				 "same Thole",
+				 connection->peer->address.text, mode);
+	if (mode == GUARD_FULL && !mac)
+		return error_set(THOLE_ERR_UNSUPPORTED,
+				 "%s has the option integrity=full, which needs OpenSSL's libcrypto.so.3 here, too "
+				 "(%s): install it (Debian: libssl3; Fedora: openssl-libs), or set the option to head "
+				 "there",
+				 connection->peer->address.text, mac_trouble());
 	connection->guard = pool_get(&engine->guards);
 	if (!connection->guard)
-		return THOLE_ERR_MEMORY;
+		return error_set(THOLE_ERR_MEMORY, "no memory for the tags of frames to %s",
+				 connection->peer->address.text);
 	guard_begin(connection->guard, mode, engine->key, &own, &peer, mac);
 	return 0;
 }
@@ -216,15 +227,22 @@ static bool native_learn(struct connection *connection, const struct link *link,
 	return true;
 }
 
-/* Whatever its own CONNECT has said. */
 static void native_refused(struct connection *connection, const struct packet_connect *connect)
 {
+	const char *peer = connection->peer->address.text;
+
 	if (connection->handshake.answered)
 		return; /* somebody else is saying so */
-	if (connect->status == CONNECT_NO_GUARD)
-		connection_lost(connection, THOLE_ERR_UNSUPPORTED);
-	else if (!connection->peer_session)
+	if (connect->status == CONNECT_NO_GUARD) { /* whatever its own CONNECT has said */
+		connection_failed(connection,
+				  error_set(THOLE_ERR_UNSUPPORTED,
+					    "%s has no OpenSSL's libcrypto.so.3, which the option integrity=full here "
+					    "needs there, too: install it there (Debian: libssl3; Fedora: "
+					    "openssl-libs), or set the option to head",
+					    peer));
+	} else if (!connection->peer_session) {
 		connection_lost(connection, THOLE_ERR_ACCESS);
+	}
 }
 
 static int native_rekey(struct engine *engine, struct transport_peer *peer, uint64_t key)

@@ -169,8 +169,7 @@ static void silence_lost(struct connection *connection)
 	error_set(THOLE_ERR_PROTOCOL,
 		  "%s has another version of Thole, whose frames are others: all hosts of a job need the same Thole",
 		  peer->address.text);
-	transport_trouble(peer->owner);
-	connection_lost(connection, THOLE_ERR_PROTOCOL);
+	connection_failed(connection, THOLE_ERR_PROTOCOL);
 }
 
 /* Time counts as silence only while we polled, and only while something was pending. */
