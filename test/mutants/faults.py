@@ -3474,6 +3474,43 @@ FAULTS = [
         "106  bytes6   connect.later      0             ",
     ),
     Fault(
+        "who comes from elsewhere is told that there is no memory",
+        HANDSHAKE,
+        "		status = CONNECT_ELSEWHERE;\n",
+        "		;\n",
+    ),
+    Fault(
+        "who finds no memory is not told so",
+        HANDSHAKE,
+        "	handshake_accept(engine, link, from, NULL, packet, length, status);\n",
+        "	if (status != CONNECT_NO_ROOM)\n"
+        "		handshake_accept(engine, link, from, NULL, packet, length, status);\n",
+    ),
+    Fault(
+        "who has no integrity for a peer that connects does not say so here",
+        HANDSHAKE,
+        "		transport_trouble(engine->owner);\n",
+        "",
+    ),
+    Fault(
+        "a reason needs no proof",
+        HANDSHAKE,
+        "return status == CONNECT_NO_GUARD || status == CONNECT_ELSEWHERE || status == CONNECT_NO_ROOM;",
+        "return status == CONNECT_NO_GUARD;",
+    ),
+    Fault(
+        "a peer that has connected to us is given up for a reason that it hears us in spite of",
+        NAMING_NATIVE,
+        "	} else if (connection->peer_session) {\n		return;",
+        "	} else if (0) {\n		return;",
+    ),
+    Fault(
+        "hosts with MX are told reasons that they do not know",
+        NAMING_MXOE,
+        "if (packet->connect.status != CONNECT_OK && packet->connect.status != CONNECT_BAD_KEY)",
+        "if (0)",
+    ),
+    Fault(
         "nobody hears why a connection has failed",
         CONNECTION,
         "	transport_trouble(connection->engine->owner);\n",

@@ -188,7 +188,22 @@ static void wanted__by_frames_of_the_option_mtu(void **state)
 	host_close(host);
 }
 
-/* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers. */
+/* The answer to a CONNECT that lets nobody in: it names nothing of ours, and is no longer than what it answers. */
+static void refusal_check(struct host *host, unsigned link, uint8_t status)
+{
+	struct packet said;
+
+	assert_int_equal(host->sinks[link].frames, 1);
+	assert_true(bytes_out(host) <= host->bytes_in);
+	host_said(host, link, &said);
+	assert_int_equal(said.type, PACKET_ACCEPT);
+	assert_int_equal(said.connect.status, status);
+	assert_int_equal(said.connect.session, 0);
+	assert_int_equal(said.connect.index, 0);
+}
+
+/* A CONNECT that was heard and is sent from elsewhere makes nobody the one who gets the answers; he is told that it is
+ * not let in, since it may be the true one's, whose address was translated. */
 static void connect__comes_from_where_it_says(void **state)
 {
 	struct packet packet;
@@ -200,11 +215,13 @@ static void connect__comes_from_where_it_says(void **state)
 		stranger_connect(&packet);
 		stranger_says_from(host, link, 3, &packet, 0);
 		host_run(host, SECOND_NS);
-		assert_int_equal(bytes_out(host), 0);
+		refusal_check(host, link, CONNECT_ELSEWHERE);
 		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), 1);
+		assert_int_equal(host_connection(host)->peer_session, 0);
 		stranger_says(host, link, &packet, 0);
 		host_run(host, SECOND_NS);
-		assert_true(bytes_out(host) > 0);
+		assert_true(host->sinks[link].frames > 1);
+		assert_int_not_equal(host_connection(host)->peer_session, 0);
 		host_close(host);
 	}
 }
@@ -257,6 +274,69 @@ static void stranger_proves(struct packet *packet)
 	packet->connect.proof = 0;
 	length = codec_native.encode(packet, text);
 	packet->connect.proof = siphash((const uint64_t[2]){JOB_KEY, 0}, text, length);
+}
+
+/* Whoever finds no memory here is told so. */
+static void connect__finds_no_memory(void **state)
+{
+	(void)state;
+	for (int guards = 0; guards < 2; guards++) {
+		struct host *host = host_open(JOB_KEY);
+		struct packet packet;
+
+		(guards ? &host->engine->guards : &host->engine->connections)->bound = 0;
+		stranger_connect(&packet);
+		packet.connect.integrity = GUARD_HEADS;
+		stranger_proves(&packet);
+		stranger_says(host, UDP, &packet, 0);
+		host_run(host, SECOND_NS);
+		refusal_check(host, UDP, CONNECT_NO_ROOM);
+		assert_int_equal(host_count(host, COUNTER_DROPPED_FULL), 1);
+		host_close(host);
+	}
+}
+
+/* Who is wanted gives a reason that has to be proven, if it is not that the keys differ; and who has connected to us
+ * hears us all the same. */
+static void wanted__gives_a_reason(void **state)
+{
+	static const struct {
+		uint8_t status;
+		int error;
+		const char *sentence;
+	} cases[] = {
+		{CONNECT_BAD_KEY, THOLE_ERR_ACCESS, "another job key"},
+		{CONNECT_ELSEWHERE, THOLE_ERR_ADDRESS, "translated"},
+		{CONNECT_NO_ROOM, THOLE_ERR_MEMORY, "no memory for another connection"},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 3 * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool proven = i % 3 != 0 || cases[i / 3].status == CONNECT_BAD_KEY, connects = i % 3 == 2;
+		struct host *host = host_open(JOB_KEY);
+		struct packet packet, asked;
+		const struct transport_peer *peer;
+
+		peer = &endpoint_peer(host->endpoint, host_wants(host, &asked))->base;
+		if (connects) {
+			stranger_connect(&packet);
+			stranger_proves(&packet);
+			stranger_says(host, UDP, &packet, 0);
+		}
+		stranger_accept(&packet, &asked);
+		packet.connect.session = 0;
+		packet.connect.status = cases[i / 3].status;
+		if (proven)
+			stranger_proves(&packet);
+		stranger_says(host, UDP, &packet, 0);
+		assert_int_equal(peer->gone, proven && !connects);
+		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), !proven);
+		if (peer->gone) {
+			assert_int_equal(peer->gone_status, cases[i / 3].error);
+			assert_non_null(strstr(thole_detail(), cases[i / 3].sentence));
+		}
+		host_close(host);
+	}
 }
 
 /* What a later Thole has to say where we look at nothing is proven like all else. */
@@ -987,6 +1067,8 @@ int main(void)
 		cmocka_unit_test(connect__comes_from_where_it_says),
 		cmocka_unit_test(accept__proves_the_key),
 		cmocka_unit_test(credit__has_a_bound),
+		cmocka_unit_test(connect__finds_no_memory),
+		cmocka_unit_test(wanted__gives_a_reason),
 		cmocka_unit_test(connect__says_more),
 		cmocka_unit_test(accept__by_an_unknown_route),
 		cmocka_unit_test(connect__has_a_session),

@@ -2340,11 +2340,13 @@ static void connect__canceled(void **state)
 	play_close();
 }
 
-/* Who connects to us with another key is told so, and nothing is made for it. */
+/* Who connects to us with another key is told so, and nothing is made for it. While there is no memory nothing is
+ * said: MX has no word for that, and asks again. */
 static void connect__to_us(void **state)
 {
 	struct packet packet = {.type = PACKET_CONNECT, .to = 1, .from = OTHER_NUMBER + 1};
 	uint8_t frame[ENGINE_FRAME_MAX];
+	struct pool *connections, full;
 	uint32_t peers;
 
 	(void)state;
@@ -2360,6 +2362,13 @@ static void connect__to_us(void **state)
 	assert_int_equal(connect_said.packet.connect.session, play.session);
 	assert_int_equal(play.endpoint->peer_count, peers);
 	packet.connect.proof = KEY;
+	connections = &datagram_of(&play.endpoint->base)->engine.connections;
+	full = *connections;
+	connections->free = NULL;
+	connections->bound = connections->capacity;
+	arrives(frame, partner_frame(&packet, frame));
+	assert_int_equal(connect_said.accepts, 1);
+	*connections = full;
 	arrives(frame, partner_frame(&packet, frame));
 	assert_int_equal(connect_said.accepts, 2);
 	assert_int_equal(play.endpoint->peer_count, peers + 1);

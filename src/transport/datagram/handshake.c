@@ -189,6 +189,25 @@ static void handshake_accept(struct engine *engine, struct link *link, const str
 	engine->naming->accept(engine, link, to, &packet, asked);
 }
 
+/* Who knows the key, and is not let in, is told why: else it would ask for ever, since its peer lives. */
+static void handshake_turn_away(struct engine *engine, struct link *link, const struct path *from,
+				const struct packet *packet, size_t length, int error)
+{
+	enum connect_status status = CONNECT_NO_ROOM;
+
+	if (error == THOLE_ERR_UNSUPPORTED) {
+		engine_count(engine, COUNTER_REFUSED);
+		transport_trouble(engine->owner);
+		status = CONNECT_NO_GUARD;
+	} else if (error == THOLE_ERR_ACCESS) {
+		engine_count(engine, COUNTER_DROPPED_STRANGER);
+		status = CONNECT_ELSEWHERE;
+	} else {
+		engine_count(engine, COUNTER_DROPPED_FULL);
+	}
+	handshake_accept(engine, link, from, NULL, packet, length, status);
+}
+
 /* The connection of a CONNECT's sender, which has taken over what that says. NULL: it was refused, or dropped. */
 static struct connection *handshake_caller(struct engine *engine, struct link *link, const struct path *from,
 					   const struct packet *packet, size_t length)
@@ -199,7 +218,7 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 	int error;
 
 	if (!connection) {
-		engine_count(engine, COUNTER_DROPPED_FULL);
+		handshake_turn_away(engine, link, from, packet, length, THOLE_ERR_MEMORY);
 		return NULL;
 	}
 	if (connection->state == CONNECTION_DEAD) {
@@ -207,14 +226,8 @@ static struct connection *handshake_caller(struct engine *engine, struct link *l
 		return NULL;
 	}
 	error = naming->admit(connection, link, from, packet);
-	if (error == THOLE_ERR_UNSUPPORTED) {
-		engine_count(engine, COUNTER_REFUSED);
-		transport_trouble(engine->owner);
-		handshake_accept(engine, link, from, NULL, packet, length, CONNECT_NO_GUARD);
-		return NULL;
-	}
 	if (error) {
-		engine_count(engine, error == THOLE_ERR_ACCESS ? COUNTER_DROPPED_STRANGER : COUNTER_DROPPED_FULL);
+		handshake_turn_away(engine, link, from, packet, length, error);
 		return NULL;
 	}
 	route_reach(connection, link->index, from);
@@ -252,6 +265,12 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 		handshake_ask(connection);
 }
 
+/* Reasons of a peer that knows our key. One without it can prove nothing. */
+static bool handshake_is_proven(unsigned status)
+{
+	return status == CONNECT_NO_GUARD || status == CONNECT_ELSEWHERE || status == CONNECT_NO_ROOM;
+}
+
 /* Whether an ACCEPT is a correct answer that lets us in. If not, what follows from that was done. */
 static bool handshake_accepted(struct connection *connection, const struct packet *packet)
 {
@@ -259,8 +278,7 @@ static bool handshake_accepted(struct connection *connection, const struct packe
 	struct engine *engine = connection->engine;
 	bool welcome = connect->status == CONNECT_OK;
 
-	/* A peer without our key can prove nothing, so these are taken without a proof. */
-	if (!welcome && connect->status != CONNECT_NO_GUARD) {
+	if (!welcome && !handshake_is_proven(connect->status)) {
 		engine->naming->refused(connection, connect);
 		return false;
 	}

@@ -287,6 +287,8 @@ static uint32_t mxoe_next(struct engine *engine, const struct link *link, const 
 static void mxoe_accept(struct engine *engine, struct link *link, const struct path *to, struct packet *packet,
 			const struct packet *asked)
 {
+	if (packet->connect.status != CONNECT_OK && packet->connect.status != CONNECT_BAD_KEY)
+		return; /* MX has no such word */
 	packet->to = asked->from;
 	packet->from = mxoe_own(engine);
 	packet->peer_index = (uint16_t)asked->connect.index;

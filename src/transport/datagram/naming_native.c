@@ -240,7 +240,19 @@ static void native_refused(struct connection *connection, const struct packet_co
 					    "needs there, too: install it there (Debian: libssl3; Fedora: "
 					    "openssl-libs), or set the option to head",
 					    peer));
-	} else if (!connection->peer_session) {
+	} else if (connection->peer_session) {
+		return; /* it has connected to us */
+	} else if (connect->status == CONNECT_ELSEWHERE) {
+		connection_failed(connection,
+				  error_set(THOLE_ERR_ADDRESS,
+					    "%s gets what is sent from here from another address than ours, %s: "
+					    "addresses must not be translated between hosts (NAT, as of a bridged "
+					    "container), and the option interface has to name the one that leads there",
+					    peer, connection->peer->owner->address.text));
+	} else if (connect->status == CONNECT_NO_ROOM) {
+		connection_failed(connection,
+				  error_set(THOLE_ERR_MEMORY, "%s has no memory for another connection", peer));
+	} else {
 		connection_lost(connection, THOLE_ERR_ACCESS);
 	}
 }

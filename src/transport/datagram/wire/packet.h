@@ -51,6 +51,8 @@ enum connect_status {
 	CONNECT_OK = 0,
 	CONNECT_BAD_KEY = 11, /* mxoe's number */
 	CONNECT_NO_GUARD = 12, /* native: the integrity that is asked for cannot be had here */
+	CONNECT_ELSEWHERE = 13, /* native: the CONNECT has come from another address than it names */
+	CONNECT_NO_ROOM = 14,  /* native: no memory for another connection */
 };
 
 enum {
