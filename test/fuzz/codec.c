@@ -133,6 +133,8 @@ void fuzz_run(const uint8_t *data, size_t size)
 		MUST(packet.payload || packet.length == 0);
 		packet_check(codec, &packet);
 		packet_again(codec, &packet);
+	} else if (codec->foreign(&packet, frame, length)) {
+		MUST(packet.type > PACKET_NONE && packet.type <= PACKET_CLOSE);
 	}
 	free(frame);
 }

@@ -3511,6 +3511,36 @@ FAULTS = [
         "if (0)",
     ),
     Fault(
+        "what comes in the other mode of MXoE is lost without a word",
+        NAMING_MXOE,
+        "	if (connection->state == CONNECTION_OPEN)\n		connection_failed(",
+        "	if (0)\n		connection_failed(",
+    ),
+    Fault(
+        "who sends in the other mode of MXoE does not hear that there is no connection",
+        NAMING_MXOE,
+        "	if (connection->state == CONNECTION_DEAD)\n		mxoe_stranger(engine, link, from, packet, NACK_CLOSED);\n}",
+        "}",
+    ),
+    Fault(
+        "anybody ends a connection by a frame of the other mode of MXoE",
+        NAMING_MXOE,
+        "if (packet->to != mxoe_own(engine) || packet->session != engine->session || !connection)",
+        "if (packet->to != mxoe_own(engine) || !connection)",
+    ),
+    Fault(
+        "what is for another endpoint, in the other mode of MXoE, ends a connection",
+        NAMING_MXOE,
+        "if (packet->to != mxoe_own(engine) || packet->session != engine->session || !connection)",
+        "if (packet->session != engine->session || !connection)",
+    ),
+    Fault(
+        "a PULL says nothing of its mode of MXoE",
+        "src/transport/datagram/wire/mxoe.c",
+        "(packet->type == PACKET_PULL || (packet->type == PACKET_RECORD && packet->message.medium));",
+        "packet->type == PACKET_RECORD && packet->message.medium;",
+    ),
+    Fault(
         "nobody hears why a connection has failed",
         CONNECTION,
         "	transport_trouble(connection->engine->owner);\n",

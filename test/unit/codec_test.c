@@ -1163,6 +1163,43 @@ static void mxoe__pulls(void **state)
 	}
 }
 
+/* Of which mode a frame is shows where the modes differ, whatever else it says. */
+static void mxoe__of_the_other_mode(void **state)
+{
+	(void)state;
+	for (unsigned mode = 0; mode < 2; mode++) {
+		const struct codec *codec = modes[mode], *other = modes[!mode];
+		struct packet medium = {.type = PACKET_RECORD, .to = 1, .from = 2, .session = 77, .payload = payload,
+					.message = {.medium = true, .record = {.kind = RECORD_EAGER}}};
+		struct packet pull = {.type = PACKET_PULL, .to = 1, .from = 2, .session = 77};
+		struct packet found;
+		struct frame frame;
+
+		for (uint32_t length = 129; length <= codec->fragment; length += 257) {
+			medium.length = length;
+			medium.message.total = length;
+			frame = frame_encode(codec, &medium, 0);
+			assert_false(codec->foreign(&found, frame.bytes, frame.length));
+			assert_int_not_equal(other->decode(&found, frame.bytes, frame.length), 0);
+			assert_true(other->foreign(&found, frame.bytes, frame.length));
+			assert_int_equal(found.type, PACKET_RECORD);
+			assert_int_equal(found.from, 2);
+			assert_int_equal(found.session, 77);
+			frame_free(&frame);
+		}
+		for (uint64_t window = 0; window < 0x10000; window += 0xff) { /* the last asks whether we are there */
+			pull.pull = (struct packet_pull){.window = window, .transfer = UINT64_C(0x1122334421071981),
+							 .total = 5000, .length = 5000};
+			frame = frame_encode(codec, &pull, 46);
+			assert_int_not_equal(other->decode(&found, frame.bytes, frame.length), 0);
+			assert_true(other->foreign(&found, frame.bytes, frame.length));
+			assert_int_equal(found.type, PACKET_PULL);
+			assert_int_equal(found.session, 77);
+			frame_free(&frame);
+		}
+	}
+}
+
 static void pull_refused(const struct codec *codec, const struct packet_pull *pull)
 {
 	struct packet packet = {.type = PACKET_PULL, .pull = *pull};
@@ -1363,6 +1400,7 @@ int main(void)
 		cmocka_unit_test(mxoe__fragments),
 		cmocka_unit_test(mxoe__fragments_refused),
 		cmocka_unit_test(mxoe__pulls),
+		cmocka_unit_test(mxoe__of_the_other_mode),
 		cmocka_unit_test(mxoe__pulls_refused),
 		cmocka_unit_test(mxoe__cannot),
 		cmocka_unit_test(mxoe__refused),

@@ -1356,6 +1356,58 @@ static void keys__right(void **state)
 	keys_close(&pair);
 }
 
+/* A pull of mode `codec` comes to b, for such an endpoint and session. */
+static void other_mode_pulls(struct pair *pair, const struct codec *codec, uint32_t number, uint32_t session)
+{
+	struct packet packet = {.type = PACKET_PULL, .to = number, .session = session};
+	uint8_t frame[PACKET_HEAD_MAX];
+
+	packet.pull = (struct packet_pull){.window = MXOE_WINDOW_NONE, .total = 1, .length = 1};
+	engine_frame(&datagram_of(&pair->b->base)->engine, &wires[1].link, &wires[0].link.own, frame,
+		     codec->encode(&packet, frame));
+}
+
+/* The two modes of MXoE agree on how one connects, and on short messages. Who gets any other says why nothing more
+ * comes of it, and has its sender know that there is no connection. */
+static void keys__of_the_other_mode(void **state)
+{
+	enum { MEDIUM = 5000, LONG = 200000 };
+	static char out[LONG], in[LONG];
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		const struct codec *a = i % 2 ? &codec_mxoe : &codec_mxoe_jumbo;
+		const struct codec *b = i % 2 ? &codec_mxoe_jumbo : &codec_mxoe;
+		bool pulled = i / 2;
+		size_t length = pulled ? LONG : MEDIUM;
+		const struct transport_peer *to, *from;
+		struct thole_request *send;
+		struct pair pair;
+		uint32_t session;
+		int status;
+
+		now_ns = 1000000000;
+		wired_open_each(&pair, wires, a, b, key_a, key_b);
+		to = &endpoint_peer(pair.a, pair.a_to_b)->base;
+		from = &endpoint_peer(pair.b, pair.b_to_a)->base;
+		assert_int_equal(keys_connect(&pair, pair.a, pair.a_to_b, KEY_B), 0);
+		keys_message(&pair, pair.a, pair.a_to_b);
+		session = datagram_of(&pair.b->base)->engine.session;
+		other_mode_pulls(&pair, a, 1, session + 1); /* of who knows nothing */
+		other_mode_pulls(&pair, a, 2, session);
+		assert_false(from->gone);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, in, LONG, 1, UINT64_MAX, 0, NULL, NULL), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, out, length, 1, 0, 0, NULL, &send), 0);
+		status = wired_finish(&pair, &now_ns, pair.a, send);
+		assert_int_equal(status, pulled ? THOLE_ERR_UNSUPPORTED : 0);
+		keys_settle(&pair, 10000000);
+		assert_int_equal(to->gone_status, pulled ? THOLE_ERR_UNSUPPORTED : THOLE_ERR_PEER);
+		assert_int_equal(from->gone_status, pulled ? THOLE_ERR_PEER : THOLE_ERR_UNSUPPORTED);
+		assert_non_null(strstr(thole_detail(), "codec=mxoe"));
+		keys_close(&pair);
+	}
+}
+
 /* b wants to hear 7, and a 5. Who is connected to may answer, whatever it thinks that the other side wants to hear. */
 static void keys__of_each_its_own(void **state)
 {
@@ -1617,6 +1669,7 @@ int main(void)
 		cmocka_unit_test(network__canceled),
 		cmocka_unit_test(network__closed_meanwhile),
 		cmocka_unit_test(keys__right),
+		cmocka_unit_test(keys__of_the_other_mode),
 		cmocka_unit_test(keys__of_each_its_own),
 		cmocka_unit_test(keys__wrong),
 		cmocka_unit_test(keys__late_refusal),

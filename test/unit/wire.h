@@ -137,19 +137,25 @@ static inline struct thole_endpoint *wired_endpoint(struct wire *wire, uint8_t n
 	return endpoint;
 }
 
-/* Options of each, or NULL. */
-static inline void wired_open(struct pair *pair, struct wire wires[2], const struct codec *codec, const char *const *a,
-			      const char *const *b)
+/* A codec, and options or NULL, of each. */
+static inline void wired_open_each(struct pair *pair, struct wire wires[2], const struct codec *codec_a,
+				   const struct codec *codec_b, const char *const *a, const char *const *b)
 {
 	memset(wires, 0, 2 * sizeof(*wires));
 	random_state[0] = 0;
 	random_state[1] = 1;
 	wires[0].to = &wires[1];
 	wires[1].to = &wires[0];
-	pair->a = wired_endpoint(&wires[0], 0, codec, a);
-	pair->b = wired_endpoint(&wires[1], 1, codec, b);
+	pair->a = wired_endpoint(&wires[0], 0, codec_a, a);
+	pair->b = wired_endpoint(&wires[1], 1, codec_b, b);
 	pair->a_to_b = pair_peer(pair->a, pair->b);
 	pair->b_to_a = pair_peer(pair->b, pair->a);
+}
+
+static inline void wired_open(struct pair *pair, struct wire wires[2], const struct codec *codec, const char *const *a,
+			      const char *const *b)
+{
+	wired_open_each(pair, wires, codec, codec, a, b);
 }
 
 /* Advance both, and the time to the next deadline when nothing is left to do, until `request` of `of` is complete. */

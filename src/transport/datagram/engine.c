@@ -383,8 +383,8 @@ bool engine_frame(struct engine *engine, struct link *link, const struct path *f
 	}
 	if (length > ENGINE_FRAME_MAX || engine->codec->decode(&packet, frame, length) != 0) {
 		engine_count(engine, COUNTER_DROPPED_MALFORMED);
-		if (engine->codec->foreign && engine->codec->foreign(frame, length))
-			handshake_foreign(engine, link, from, engine->codec->type(frame), length);
+		if (engine->codec->foreign(&packet, frame, length))
+			engine->naming->foreign(engine, link, from, &packet, length);
 		return false;
 	}
 	if (!engine_intact(engine, packet.type, frame, length)) {

@@ -140,15 +140,16 @@ bool handshake_connected(const struct transport_peer *peer)
 }
 
 /* Both sides have to hear of it, and the other one may never send a CONNECT of its own. */
-void handshake_foreign(struct engine *engine, const struct link *link, const struct path *from, unsigned type,
-		       size_t length)
+void handshake_foreign(struct engine *engine, const struct link *link, const struct path *from,
+		       const struct packet *packet, size_t length)
 {
 	struct connection *connection = connection_by_path(engine, link, from);
 	static const struct packet asked = {.type = PACKET_CONNECT};
 
 	for (; connection; connection = connection_next_by_path(connection, link, from))
 		connection->handshake.foreign |= connection->state == CONNECTION_CONNECTING;
-	if (type != PACKET_CONNECT || length < engine->codec->nack || engine->now_ns - engine->nack_ns < NACK_NS)
+	if (packet->type != PACKET_CONNECT || length < engine->codec->nack ||
+	    engine->now_ns - engine->nack_ns < NACK_NS)
 		return;
 	engine->nack_ns = engine->now_ns;
 	engine->naming->refuse(engine, link, from, &asked, NACK_BAD_ENDPOINT);

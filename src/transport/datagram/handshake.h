@@ -40,9 +40,9 @@ void handshake_connect_arrived(struct engine *engine, struct link *link, const s
 			       const struct packet *packet, size_t length);
 void handshake_accept_arrived(struct engine *engine, struct link *link, const struct path *from,
 			      const struct packet *packet);
-/* A frame of another version, of such a type, which says no more to us. */
-void handshake_foreign(struct engine *engine, const struct link *link, const struct path *from, unsigned type,
-		       size_t length);
+/* A frame of another version, of which nothing but the packet's type is understood. */
+void handshake_foreign(struct engine *engine, const struct link *link, const struct path *from,
+		       const struct packet *packet, size_t length);
 /* Whether frames of another version are all that has come from a peer that this side asks for. */
 bool handshake_is_foreign(const struct connection *connection);
 /* A frame with our session: whether there is a peer to have sent it. The first one opens a connection that the peer

@@ -41,6 +41,9 @@ struct naming {
 	bool (*frame)(struct engine *engine, struct link *link, const struct path *from, struct packet *packet,
 		      const uint8_t *frame, size_t length);
 
+	/* One that is foreign to the codec has. */
+	void (*foreign)(struct engine *engine, const struct link *link, const struct path *from,
+			const struct packet *packet, size_t length);
 	/* RECORDs of one connection that have come as one, of `segment` bytes each but the last, at most
 	 * ENGINE_TOGETHER of them. Returns whether that is what they are; if not, nothing has happened. *known_p is as
 	 * what frame returns, and stays as it is if that is false. NULL: there is no faster way than one by one. */

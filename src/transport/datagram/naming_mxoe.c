@@ -677,6 +677,25 @@ static bool mxoe_frame(struct engine *engine, struct link *link, const struct pa
 	return false;
 }
 
+/* Its peer has the other mode of MXoE. Short messages come through, and all else would be lost without a word. */
+static void mxoe_foreign(struct engine *engine, const struct link *link, const struct path *from,
+			 const struct packet *packet, size_t length)
+{
+	struct connection *connection = mxoe_find(engine, link, from, packet->from);
+
+	(void)length;
+	if (packet->to != mxoe_own(engine) || packet->session != engine->session || !connection)
+		return;
+	if (connection->state == CONNECTION_OPEN)
+		connection_failed(connection,
+				  error_set(THOLE_ERR_UNSUPPORTED,
+					    "%s has the other mode of MXoE, and this endpoint the option codec=%s: one "
+					    "of mxoe and mxoe-jumbo has to be that of all hosts of a network",
+					    connection->peer->address.text, engine->codec->name));
+	if (connection->state == CONNECTION_DEAD)
+		mxoe_stranger(engine, link, from, packet, NACK_CLOSED);
+}
+
 const struct naming naming_mxoe = {
 	.init = mxoe_init,
 	.fini = mxoe_fini,
@@ -684,6 +703,7 @@ const struct naming naming_mxoe = {
 	.deadline = mxoe_deadline,
 	.expire = mxoe_expire,
 	.frame = mxoe_frame,
+	.foreign = mxoe_foreign,
 	.begin = mxoe_begin,
 	.opened = mxoe_opened,
 	.ask = mxoe_ask,

@@ -598,6 +598,7 @@ const struct naming naming_native = {
 	.deadline = native_deadline,
 	.expire = native_idle,
 	.frame = native_frame,
+	.foreign = handshake_foreign,
 	.records = native_records,
 	.begin = native_begin,
 	.opened = native_opened,

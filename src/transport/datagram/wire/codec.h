@@ -57,9 +57,9 @@ struct codec {
 	/* Read a frame, which may be padded. Returns 0, or THOLE_ERR_PROTOCOL where no correct peer writes this. Any
 	 * length and any bytes are allowed. */
 	int (*decode)(struct packet *packet, const uint8_t *frame, size_t length);
-	/* Of what decode refuses: whether it is a frame of another version of this codec, whatever else is in that.
-	 * NULL: there is but one. */
-	bool (*foreign)(const uint8_t *frame, size_t length);
+	/* Of what decode refuses: whether it is a frame of another version or mode of this codec. Then the packet has
+	 * what is understood of it: its type at least. */
+	bool (*foreign)(struct packet *packet, const uint8_t *frame, size_t length);
 	/* Read a frame that has come behind another, of which `packet` was read, if both are DATA of one transfer and
 	 * say the same but for offset, counter and payload: then packet becomes what it says. False: it is as it was,
 	 * and the frame is to be decoded. NULL with encode_next. */

@@ -535,6 +535,23 @@ static int mxoe_decode_jumbo(struct packet *packet, const uint8_t *frame, size_t
 	return mxoe_decode(packet, frame, length, &mode_jumbo);
 }
 
+/* The modes differ in these, and no peer writes one that both decode. (DATA does not say which it is of.) */
+static bool mxoe_other(struct packet *packet, const uint8_t *frame, size_t length, const struct mode *other)
+{
+	return mxoe_decode(packet, frame, length, other) == 0 &&
+	       (packet->type == PACKET_PULL || (packet->type == PACKET_RECORD && packet->message.medium));
+}
+
+static bool mxoe_other_mx(struct packet *packet, const uint8_t *frame, size_t length)
+{
+	return mxoe_other(packet, frame, length, &mode_jumbo);
+}
+
+static bool mxoe_other_jumbo(struct packet *packet, const uint8_t *frame, size_t length)
+{
+	return mxoe_other(packet, frame, length, &mode_mx);
+}
+
 /* ---- Frames that are encoded already -------------------------------------------------------------- */
 
 /* A connect has no acknowledgement. */
@@ -570,6 +587,7 @@ const struct codec codec_mxoe = {
 	.block_frames = 8,
 	.encode = mxoe_encode_mx,
 	.decode = mxoe_decode_mx,
+	.foreign = mxoe_other_mx,
 };
 
 const struct codec codec_mxoe_jumbo = {
@@ -581,4 +599,5 @@ const struct codec codec_mxoe_jumbo = {
 	.block_frames = 32,
 	.encode = mxoe_encode_jumbo,
 	.decode = mxoe_decode_jumbo,
+	.foreign = mxoe_other_jumbo,
 };

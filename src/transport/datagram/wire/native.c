@@ -279,10 +279,12 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 }
 
 /* Type and version are where they are in all versions. */
-static bool native_foreign(const uint8_t *frame, size_t length)
+static bool native_foreign(struct packet *packet, const uint8_t *frame, size_t length)
 {
-	return length >= HEAD_LENGTH && frame[HEAD_VERSION_AT] != NATIVE_VERSION && frame[HEAD_VERSION_AT] != 0 &&
-	       frame[HEAD_TYPE_AT] >= PACKET_CONNECT && frame[HEAD_TYPE_AT] <= PACKET_CLOSE;
+	if (length < HEAD_LENGTH || frame[HEAD_VERSION_AT] == NATIVE_VERSION || frame[HEAD_VERSION_AT] == 0)
+		return false;
+	*packet = (struct packet){.type = frame[HEAD_TYPE_AT]};
+	return packet->type >= PACKET_CONNECT && packet->type <= PACKET_CLOSE;
 }
 
 /* ---- Frames that follow each other --------------------------------------------------------------- */
