@@ -3499,6 +3499,12 @@ FAULTS = [
         "return status == CONNECT_NO_GUARD;",
     ),
     Fault(
+        "a want of memory that may pass is believed at once",
+        NAMING_NATIVE,
+        " && connection->handshake.attempt < CONNECT_BELIEVED",
+        " && false",
+    ),
+    Fault(
         "a peer that has connected to us is given up for a reason that it hears us in spite of",
         NAMING_NATIVE,
         "	} else if (connection->peer_session) {\n		return;",

@@ -328,9 +328,13 @@ static void wanted__gives_a_reason(void **state)
 		packet.connect.status = cases[i / 3].status;
 		if (proven)
 			stranger_proves(&packet);
+		connection_of(peer)->handshake.attempt = CONNECT_BELIEVED - 1;
+		stranger_says(host, UDP, &packet, 0);
+		assert_int_equal(peer->gone, cases[i / 3].status == CONNECT_BAD_KEY && !connects);
+		connection_of(peer)->handshake.attempt = CONNECT_BELIEVED;
 		stranger_says(host, UDP, &packet, 0);
 		assert_int_equal(peer->gone, proven && !connects);
-		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), !proven);
+		assert_int_equal(host_count(host, COUNTER_DROPPED_STRANGER), 2 * !proven);
 		if (peer->gone) {
 			assert_int_equal(peer->gone_status, cases[i / 3].error);
 			assert_non_null(strstr(thole_detail(), cases[i / 3].sentence));

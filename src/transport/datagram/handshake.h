@@ -13,6 +13,8 @@ enum handshake_limits {
 	/* a CLOSE waits for so many looks for records that it overtook on this host; nobody sends them again */
 	CLOSE_LOOKS = 100,
 	CLOSE_PROBE_NS = 1000000,      /* between two looks whether they are here */
+	/* CONNECTs until who is refused for what may pass believes it: memory comes, addresses and routes settle */
+	CONNECT_BELIEVED = 4,
 };
 
 struct handshake {

@@ -242,6 +242,8 @@ static void native_refused(struct connection *connection, const struct packet_co
 					    peer));
 	} else if (connection->peer_session) {
 		return; /* it has connected to us */
+	} else if (connect->status != CONNECT_BAD_KEY && connection->handshake.attempt < CONNECT_BELIEVED) {
+		return;
 	} else if (connect->status == CONNECT_ELSEWHERE) {
 		connection_failed(connection,
 				  error_set(THOLE_ERR_ADDRESS,
