@@ -8,6 +8,7 @@
 #include <linux/errqueue.h>
 #include <linux/hrtimer.h>
 #include <linux/icmp.h>
+#include <linux/instrumented.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shrinker.h>
@@ -198,13 +199,16 @@ static inline bool compat_readable(const struct sk_buff *skb)
 
 enum { COMPAT_COPY_LONG = 256 };
 
-/* As the kernel copies for programs: its memcpy uses an instruction for all of it only on the newest processors. */
+/* As the kernel copies for programs: its memcpy uses an instruction for all of it only on the newest processors. What
+ * the compiler does not see, a kernel that checks memory is told. */
 static inline void compat_copy(void *to, const void *from, size_t length)
 {
 #ifdef CONFIG_X86_64
 	if (length >= COMPAT_COPY_LONG) {
 		size_t words = length / 8, rest = length % 8;
 
+		instrument_read(from, length);
+		instrument_write(to, length);
 		if (cpu_feature_enabled(X86_FEATURE_ERMS))
 			asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
 		else
