@@ -38,8 +38,10 @@ FOLDERS = ("bin", "dev", "proc", "sys", "host", "layer", "root", "modules")
 # What stock kernels have to check the use of memory: what lies around objects of slabs and in freed ones, whether freed
 # pages are written, and, where a kernel has it, objects whose neighbour pages fault (KFENCE).
 CHECKING = "slub_debug=FZP page_poison=on kfence.sample_interval=20"
-# Fails where that is not in force; else looks at all objects there are, and the log says what it finds.
+# Fails where that is not in force, or lockdep, where it is, has given up; else looks at all objects there are, and the
+# log says what it finds.
 CHECK = """cd /sys/kernel/slab; [ $(cat kmalloc-64/red_zone) = 1 ]; for each in */validate; do echo 1 >$each; done
+[ ! -e /proc/lockdep_stats ] || grep -q 'debug_locks: *1$' /proc/lockdep_stats
 leaks=/sys/kernel/debug/kmemleak
 if mount -t debugfs debug /sys/kernel/debug 2>/dev/null && [ -e $leaks ]; then
 	sleep 6; echo scan >$leaks; echo scan >$leaks; while read -r line; do echo "$line" >/dev/kmsg; done <$leaks
@@ -49,7 +51,7 @@ SLOWER, LARGER = 6, 2  # a kernel with KASAN and lockdep, in time and memory
 # What a clean kernel log does not have.
 COMPLAINTS = re.compile(
     r"\bBUG\b|WARNING:|pagealloc:|Oops|Call Trace|general protection|refcount_t:|[Bb]ad page|blocked for more"
-    r"|unreferenced object"
+    r"|unreferenced object|to become free\."
 )
 # What a kernel with DEBUG_VM says where somebody finds a page that a userfault is to bring, and does not wait for that.
 EXPECTED = re.compile(r"FAULT_FLAG_ALLOW_RETRY missing.*?</TASK>", flags=re.DOTALL)
