@@ -7688,6 +7688,18 @@ FAULTS = [
         "now_ns > 0 && ",
     ),
     Fault(
+        "who stops waits for the word of silent works",
+        "src/transport/verbs/nic_verbs.c",
+        "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",
+        "if (!work_at(queue, i)->done)",
+    ),
+    Fault(
+        "who stops waits for no work's word",
+        "src/transport/verbs/nic_verbs.c",
+        "return works_are_told(queue) && (",
+        "return (",
+    ),
+    Fault(
         "what a pair has said of its last receive before it is stopped is forgotten",
         "src/transport/verbs/nic_verbs.c",
         "queue->last_receive |= queue",

@@ -927,8 +927,6 @@ static void test_last_receives(void **state)
 	}
 }
 
-/* ---- iWARP ------------------------------------------------------------------------------------------------- */
-
 /* A pair that has broken by itself may have said so before it is stopped: it does not do so again, and is not waited
  * for. */
 static void test_last_receives__before(void **state)
@@ -951,6 +949,70 @@ static void test_last_receives__before(void **state)
 	assert_int_equal(completion.operation, NIC_STOPPED);
 	nic->calls->queue_free(queue);
 }
+
+/* The pair that was made last takes no more receives. */
+static void last_receive_said(void)
+{
+	fake.events[fake.event_count++] = (struct ibv_async_event){
+		.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = &fake.pairs[(fake.pair_count - 1) % PAIRS]};
+}
+
+/* Until a queue has stopped, or for a while; returns what came last. */
+static struct nic_completion stop_wait(unsigned polls)
+{
+	struct nic_completion completion = {0};
+
+	for (unsigned i = 0; i < polls && completion.operation != NIC_STOPPED; i++)
+		(void)nic->calls->poll(nic, &completion, 1);
+	return completion;
+}
+
+/* Nothing ever says of a silent work that it was done: it is not waited for when its queue stops. */
+static void test_stop__silent(void **state)
+{
+	struct nic_work loud = {.operation = NIC_SEND, .id = 7};
+	struct nic_work silent = {.operation = NIC_SEND, .flags = NIC_POST_SILENT, .id = 8};
+	struct nic_queue *queue = queue_connected(4);
+	struct nic_completion completion;
+
+	(void)state;
+	assert_int_equal(nic->calls->post(queue, &loud), 0);
+	assert_int_equal(nic->calls->post(queue, &silent), 0);
+	assert_int_equal(nic->calls->post(queue, &silent), 0);
+	assert_false(fake.sent[2].send_flags & IBV_SEND_SIGNALED);
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[0].wr_id};
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	nic->calls->queue_stop(queue);
+	last_receive_said();
+	assert_int_equal(stop_wait(10).operation, NIC_STOPPED);
+	nic->calls->queue_free(queue);
+}
+
+/* One that is not silent is waited for, also behind such, and has its own word. */
+static void test_stop__loud(void **state)
+{
+	struct nic_work loud = {.operation = NIC_SEND, .id = 7};
+	struct nic_work silent = {.operation = NIC_SEND, .flags = NIC_POST_SILENT, .id = 8};
+	struct nic_queue *queue = queue_connected(4);
+	struct nic_completion completion;
+
+	(void)state;
+	assert_int_equal(nic->calls->post(queue, &silent), 0);
+	assert_int_equal(nic->calls->post(queue, &loud), 0);
+	fake.destroyed = 0;
+	nic->calls->queue_stop(queue);
+	last_receive_said();
+	assert_int_equal(stop_wait(10).operation, 0);
+	assert_int_equal(fake.destroyed, 0);
+	fake.wc[fake.wc_count++] = (struct ibv_wc){.wr_id = fake.sent[1].wr_id}; /* it was done just before */
+	assert_int_equal(nic->calls->poll(nic, &completion, 1), 1);
+	assert_int_equal(completion.id, 7);
+	assert_int_equal(completion.status, 0);
+	assert_int_equal(stop_wait(10).operation, NIC_STOPPED);
+	nic->calls->queue_free(queue);
+}
+
+/* ---- iWARP ------------------------------------------------------------------------------------------------- */
 
 static uint8_t request[33]; /* of the peer's */
 
@@ -1116,7 +1178,8 @@ int main(void)
 		CASE(test_no_pair), CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_global),
+		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_stop__silent),
+		CASE(test_stop__loud), CASE(test_global),
 		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),

@@ -7,12 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "need.h"
 #include "thole.h"
 #include "transport/verbs/port.h"
 
-enum { BYTES = 100000, RECEIVES = 16, SLOT = 2048, PAGED = 6000 };
+enum {
+	BYTES = 100000, RECEIVES = 16, SLOT = 2048, PAGED = 6000,
+	/* Looks at a queue that stops, STOP_US and more apart, so that an adapter that does not say that it takes no
+	 * more receives is waited for by ten of them, and one that does not flush by a hundred. */
+	STOP_US = 2000, STOP_LOOKS = 50,
+};
 
 struct end {
 	struct nic *nic;
@@ -216,6 +222,29 @@ static void end_stop(struct end *end, uint32_t number)
 	end->nic->calls->queue_free(end->queue);
 }
 
+/* Nothing says of a silent work that it was done, and nobody waits for that when its queue stops. An iWARP adapter's
+ * waits for its connection. */
+static void stopping(void)
+{
+	struct nic_work silent = {.operation = NIC_SEND, .flags = NIC_POST_INLINE | NIC_POST_SILENT, .id = 15};
+	struct nic_completion done = {0};
+
+	end_begin(&one, 11);
+	end_begin(&two, 22);
+	join();
+	NEED(post(&one, silent, one.bytes, 8) == 0);
+	done = end_await(&two);
+	again(&two, done.id);
+	usleep(10 * STOP_US); /* the acknowledgment, without which it would be flushed */
+	one.nic->calls->queue_stop(one.queue);
+	for (int looks = 0; done.operation != NIC_STOPPED; looks += one.nic->calls->poll(one.nic, &done, 1) == 0) {
+		NEED(is_late() || looks < STOP_LOOKS);
+		usleep(STOP_US);
+	}
+	one.nic->calls->queue_free(one.queue);
+	end_stop(&two, 22);
+}
+
 /* What the peer refuses breaks the queue: one work says why, the others are cancelled; and a queue anew is as good. */
 static void breaking(void)
 {
@@ -327,6 +356,7 @@ int main(int argc, char **argv)
 			paging(argv[1]);
 		breaking();
 	}
+	stopping();
 	limits();
 	end_close(&one);
 	end_close(&two);

@@ -10,9 +10,10 @@
  * before a read in front of it is done waits for that.
  *
  * A queue ends in three steps, all but the first in poll: the pair goes to the error state, which flushes what was
- * posted; when all that has come, and what came until the adapter has said that it takes no more receives (or has had
- * STOP_NS for that, since not all say it), the pair is destroyed, from when on no peer reaches memory through it; what
- * is in the completion queue then is the last of it.
+ * posted and is not done; when all that has come, but for what is silent, since nothing says whether any of that was
+ * done, and what came until the adapter has said that it takes no more receives (or has had STOP_NS for that, since not
+ * all say it), the pair is destroyed, from when on no peer reaches memory through it; what is in the completion queue
+ * then is the last of it.
  */
 #include <endian.h>
 #include <errno.h>
@@ -574,8 +575,18 @@ static uint64_t queue_tied_ns(const struct nic_queue *queue, uint64_t now_ns)
 	return most_ns - waited_ns;
 }
 
+/* Whether nothing more is to be heard of a stopping pair's works: nothing ever is of silent ones that were done, and
+ * nobody waits for what is flushed of others. */
+static bool works_are_told(struct nic_queue *queue)
+{
+	for (uint32_t i = queue->ended; i != queue->posted; i++)
+		if (!work_at(queue, i)->silent && !work_at(queue, i)->done)
+			return false;
+	return true;
+}
+
 /* Whether a stopping pair has nothing more to say. */
-static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
+static bool queue_is_flushed(struct nic_queue *queue, uint64_t now_ns)
 {
 	uint64_t waited_ns = now_ns - queue->stop_ns;
 
@@ -585,7 +596,7 @@ static bool queue_is_flushed(const struct nic_queue *queue, uint64_t now_ns)
 		return false;
 	if (waited_ns > FLUSH_NS)
 		return true;
-	return queue->posted == queue->ended && (queue->last_receive || waited_ns > STOP_NS);
+	return works_are_told(queue) && (queue->last_receive || waited_ns > STOP_NS);
 }
 
 /* Works that could not be told of; then what ties and events have said of queues, once all that has come by these is
