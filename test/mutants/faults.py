@@ -7688,6 +7688,12 @@ FAULTS = [
         "now_ns > 0 && ",
     ),
     Fault(
+        "an adapter with as few works as a real one has reports twice as many",
+        "src/transport/verbs/card.c",
+        "card->silent_most = nic->limits.works / 4 < CARD_SILENT ? nic->limits.works / 4",
+        "card->silent_most = nic->limits.works / 8 < CARD_SILENT ? nic->limits.works / 8",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

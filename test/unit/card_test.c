@@ -25,6 +25,7 @@ static struct bench {
 static bool unwatched; /* the next ones have no monitor, */
 static uint32_t bay;   /* and bays of so many bytes; 0: as usual */
 static uint32_t few_slots; /* or many, to send from; 0: as usual */
+static uint32_t works; /* that a queue takes; 0: as usual */
 static bool beside;    /* they have links, too */
 
 static void step(struct process *process)
@@ -56,12 +57,16 @@ static bool all_served(uint32_t hosts)
 static void begin(const char *model, uint32_t hosts, enum choose_way way, uint32_t queues)
 {
 	struct process_setup setup = {.application = &application, .codec = &codec_native};
+	static struct nic_model adapter;
 
 	memset(&bench, 0, sizeof(bench));
 	world_init(&bench.world, 1, false);
 	network_init(&bench.network, &bench.world, hosts);
 	conditions_good(&bench.network.conditions);
-	carrier_init(&bench.carrier, &bench.network, nic_model_find(model));
+	adapter = *nic_model_find(model);
+	if (works)
+		adapter.limits.works = works;
+	carrier_init(&bench.carrier, &bench.network, &adapter);
 	bench.carrier.monitor = !unwatched;
 	bench.carrier.beside = beside;
 	while (beside && !all_served(hosts))
@@ -265,10 +270,10 @@ static void test_queue_refused(void **state)
 }
 
 /* What was handled is told beside what goes the other way, or of several messages at once; where slots to send from are
- * few, at once. */
+ * few, at once. And the adapter reports one work in PERIOD. */
 static void test_notes(void **state)
 {
-	enum { MESSAGES = 20, SLOTS = 8 };
+	enum { MESSAGES = 20, SLOTS = 8, PERIOD = CARD_SILENT + 1 };
 
 	(void)state;
 	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
@@ -284,6 +289,14 @@ static void test_notes(void **state)
 		assert_true(counter(1, COUNTER_ACKS_SENT) - before <= turn * MESSAGES / 10 + 1);
 	}
 	assert_true(bench.process[0]->nic->silent > MESSAGES);
+	world_run(&bench.world, UINT64_MAX);
+	end();
+	works = 128; /* what port.c gives a queue */
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	works = 0;
+	for (uint32_t i = 0; i < 4 * PERIOD; i++)
+		message_within(0, 1, 100, i ? 50 * MICROSECOND : MILLISECOND);
+	assert_in_range(bench.process[0]->nic->silent, 4 * (PERIOD - 1), 4 * PERIOD - 3); /* and a note that connects */
 	world_run(&bench.world, UINT64_MAX);
 	end();
 	few_slots = SLOTS;

@@ -254,7 +254,7 @@ int card_open(struct transport_owner *owner, struct nic *nic, const struct card_
 		card->setup.receives = nic->limits.receives;
 	card->works_most = nic->limits.works / 4 * 3;
 	card->works_few = card->works_most / 4 * 3;
-	card->silent_most = nic->limits.works / 8 < CARD_SILENT ? nic->limits.works / 8 : CARD_SILENT;
+	card->silent_most = nic->limits.works / 4 < CARD_SILENT ? nic->limits.works / 4 : CARD_SILENT;
 	owner->state[TRANSPORT_VERBS] = card;
 	choose_init(&card->choose, nic->limits.latency_ns, nic->limits.rate);
 	error = bulk_verbs_open(card);
