@@ -7694,6 +7694,18 @@ FAULTS = [
         "card->silent_most = nic->limits.works / 8 < CARD_SILENT ? nic->limits.works / 8",
     ),
     Fault(
+        "the completion queue has room for queues that no card makes",
+        "src/transport/verbs/port.c",
+        "QUEUES_MAX = 32,",
+        "QUEUES_MAX = 128,",
+    ),
+    Fault(
+        "strict credit finds too few receives",
+        "src/transport/verbs/port.c",
+        "\tRECEIVES_MAX = 512,",
+        "\tRECEIVES_MAX = 256,",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

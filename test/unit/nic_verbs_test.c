@@ -15,6 +15,7 @@
 
 #include "rdmacm_fake.h"
 #include "thole.h"
+#include "transport/verbs/card.h"
 #include "transport/verbs/ibverbs.h"
 #include "transport/verbs/port.h"
 #include "unit.h"
@@ -47,6 +48,8 @@ static struct {
 	int modify_error[IBV_QPS_ERR + 1]; /* returned, by the state that is asked for, and not left in errno */
 	int poll_error, arm_error, destroy_error;
 	unsigned destroyed, left;      /* pairs, and what was to be polled as the last one was */
+	int entries;                   /* of the completion queue */
+	bool large;                    /* it has more of everything than anybody asks for */
 	int begin_mask;                /* what of a pair was set first */
 	int access;                    /* that memory was last registered with */
 	int gids;                      /* in the table; the last one is the address, */
@@ -149,6 +152,8 @@ static int fake_query(struct ibv_context *context, struct ibv_device_attr *attr)
 	*attr = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp = 4, .max_qp_wr = WORKS, .max_cqe = 1000,
 					 .max_srq_wr = RECEIVES, .max_sge = 8, .max_qp_rd_atom = 4,
 					 .max_qp_init_rd_atom = 4};
+	if (fake.large)
+		attr->max_qp = attr->max_qp_wr = attr->max_cqe = attr->max_srq_wr = 1 << 20;
 	return 0;
 }
 
@@ -214,7 +219,8 @@ static int fake_channel_end(struct ibv_comp_channel *channel)
 static struct ibv_cq *fake_completions(struct ibv_context *context, int entries, void *arg,
 				       struct ibv_comp_channel *channel, int vector)
 {
-	(void)entries, (void)arg, (void)channel, (void)vector;
+	(void)arg, (void)channel, (void)vector;
+	fake.entries = entries;
 	fake.completions.context = context;
 	return &fake.completions;
 }
@@ -882,6 +888,25 @@ static void test_global(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* There is room for what a card uses of an adapter that has much more, with the receives that strict credit has beside,
+ * and for little more: it is locked memory. */
+static void test_room(void **state)
+{
+	struct card_setup setup;
+	uint32_t receives, most;
+
+	(void)state;
+	fake.large = true;
+	begin_found(0);
+	card_setup_default(&setup);
+	receives = setup.receives + setup.slots + setup.bays + NIC_RECEIVES_MAX;
+	assert_int_equal(nic->limits.queues, setup.queues);
+	assert_in_range(nic->limits.receives, receives, receives + receives / 4);
+	most = nic->limits.receives + setup.queues * nic->limits.works;
+	assert_int_equal(fake.entries, most);
+	assert_in_range(fake.room, receives, receives + receives / 4);
+}
+
 /* So many receives of another pair come, one after the other. */
 static void others_come(unsigned count)
 {
@@ -1179,7 +1204,7 @@ int main(void)
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
 		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_stop__silent),
-		CASE(test_stop__loud), CASE(test_global),
+		CASE(test_stop__loud), CASE(test_room), CASE(test_global),
 		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),

@@ -22,9 +22,11 @@
 #include "transport/verbs/iwarp.h"
 
 enum {
-	QUEUES_MAX = 128,   /* of an endpoint: those that are used seldom make room */
+	/* What a card uses (card_setup_default) and no more: the completion queue has room for all of it, and counts as
+	 * locked memory, as the shared receive queue does. */
+	QUEUES_MAX = 32,    /* of an endpoint: those that are used seldom make room */
 	WORKS_MAX = 128,    /* posted to a queue */
-	RECEIVES_MAX = 2048, /* of all queues together */
+	RECEIVES_MAX = 512, /* of all queues together, with those that strict credit has beside (setup_beside) */
 	SEGMENTS_MAX = 8,
 	GID_WANTED = 9,     /* the best rank, of the first of those that are wanted */
 	GIDS_WANTED = 2,
