@@ -43,6 +43,10 @@ static void adapter_better(struct description *description, const struct port *p
 		advise(&description->better, "it has no address: give its network interface an IP address");
 	if (port->kind == PORT_ROCE1)
 		advise(&description->better, "it has no address of RoCE v2: give its network interface an IP address");
+	if (port->limited)
+		advise(&description->better,
+		       "it is a full member of no partition: it reaches no port that is none, either; the subnet "
+		       "manager's configuration says which are");
 	if (port->orphaned)
 		advise(&description->better, "its connections need rdma-core's librdmacm.so.1, and Thole built with "
 					     "its header: install it (Debian: librdmacm1; Fedora: librdmacm)");

@@ -6045,8 +6045,8 @@ FAULTS = [
     Fault(
         "a port that needs a global header no more is as before",
         "src/transport/verbs/port.c",
-        "\t    now.global == port->global &&\n",
-        "",
+        "\t    now.global == port->global && ",
+        "\t    ",
     ),
     Fault(
         "a read that an iWARP adapter refuses is tried again",
@@ -7704,6 +7704,24 @@ FAULTS = [
         "src/transport/verbs/port.c",
         "\tRECEIVES_MAX = 512,",
         "\tRECEIVES_MAX = 256,",
+    ),
+    Fault(
+        "a limited member of a partition uses it",
+        "src/transport/verbs/port.c",
+        " && be16toh(key) & PARTITION_FULL) {",
+        " && key) {",
+    ),
+    Fault(
+        "a partition that stands elsewhere is not looked for",
+        "src/transport/verbs/port.c",
+        " && now.partition == port->partition &&",
+        " &&",
+    ),
+    Fault(
+        "a queue is in the first partition",
+        "src/transport/verbs/qp.c",
+        "\t\t.pkey_index = context->port.partition,\n",
+        "",
     ),
     Fault(
         "who stops waits for the word of silent works",

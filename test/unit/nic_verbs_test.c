@@ -56,6 +56,8 @@ static struct {
 	bool off;                      /* which is not there, */
 	bool link;                     /* and the first one that of its link */
 	bool infiniband;               /* it has but one, InfiniBand's */
+	uint16_t keys[3];              /* of its partitions; 0: there are no more */
+	uint16_t partition;            /* that a pair was put into, by its place */
 	uint8_t flags;                 /* of the port */
 	uint16_t lid;
 	uint8_t address;               /* its last byte */
@@ -167,6 +169,7 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct _co
 	whole->lid = fake.lid;
 	whole->gid_tbl_len = fake.gids;
 	whole->flags = fake.flags;
+	whole->pkey_tbl_len = 3;
 	whole->active_mtu = whole->max_mtu = IBV_MTU_1024;
 	return 0;
 }
@@ -189,6 +192,14 @@ static int fake_gid(struct ibv_context *context, uint32_t port, uint32_t index, 
 		return ENODATA;
 	memcpy(entry->gid.raw, (uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, fake.address}, 16);
 	return 0;
+}
+
+static int fake_key(struct ibv_context *context, uint8_t port, int index, uint16_t *key)
+{
+	(void)context, (void)port;
+	assert_in_range(index, 0, 2);
+	*key = htobe16(fake.keys[index]);
+	return fake.keys[index] ? 0 : -1;
 }
 
 static struct ibv_pd *fake_domain(struct ibv_context *context)
@@ -260,7 +271,7 @@ static int fake_modify(struct ibv_qp *pair, struct ibv_qp_attr *attr, int mask)
 	(void)pair;
 	errno = 0;
 	if (attr->qp_state == IBV_QPS_INIT)
-		fake.begin_mask = mask;
+		fake.begin_mask = mask, fake.partition = attr->pkey_index;
 	if (attr->qp_state == IBV_QPS_RTR)
 		fake.listening = *attr;
 	return fake.modify_error[attr->qp_state];
@@ -323,7 +334,7 @@ void *__wrap_dlsym(void *handle, const char *name)
 #define FAKE(name, function) {"ibv_" #name, (void (*)(void))(function)}
 		FAKE(get_device_list, fake_devices), FAKE(free_device_list, fake_devices_free),
 		FAKE(get_device_name, fake_name), FAKE(open_device, fake_open), FAKE(close_device, fake_close),
-		FAKE(query_device, fake_query), FAKE(query_port, fake_query_port),
+		FAKE(query_device, fake_query), FAKE(query_port, fake_query_port), FAKE(query_pkey, fake_key),
 		FAKE(alloc_pd, fake_domain), FAKE(reg_mr, fake_register),
 		FAKE(create_comp_channel, fake_channel), FAKE(destroy_comp_channel, fake_channel_end),
 		FAKE(create_cq, fake_completions), FAKE(get_cq_event, fake_cq_event),
@@ -888,6 +899,37 @@ static void test_global(void **state)
 	assert_int_equal(next_event(), NIC_EVENT_NONE);
 }
 
+/* Of InfiniBand's partitions a queue is in one that its port is a full member of, if there is any; which one that is
+ * may change. */
+static void test_partition(void **state)
+{
+	static const struct {
+		uint16_t keys[3];
+		uint16_t partition;
+		bool limited;
+	} cases[] = {{{0xffff}, 0, false}, {{0x7fff, 0x8001}, 1, false}, {{0xffff, 0x8001}, 0, false},
+		     {{0x7fff, 0, 0x8001}, 2, false}, {{0x7fff, 0x0001}, 0, true}};
+	struct thole_adapter_info info;
+	struct nic_name name;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		memcpy(fake.keys, cases[i].keys, sizeof(fake.keys));
+		begin_found(0);
+		queue_end(queue_new(1, &name));
+		assert_int_equal(fake.partition, cases[i].partition);
+		assert_int_equal(thole_adapter_info(0, &info), 0);
+		assert_int_equal(strstr(info.better, "full member of no partition") != NULL, cases[i].limited);
+	}
+	event(IBV_EVENT_PKEY_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_NONE);
+	memcpy(fake.keys, cases[1].keys, sizeof(fake.keys));
+	event(IBV_EVENT_PKEY_CHANGE, 1);
+	assert_int_equal(next_event(), NIC_EVENT_LOST);
+	queue_end(queue_new(1, &name));
+	assert_int_equal(fake.partition, 1);
+}
+
 /* There is room for what a card uses of an adapter that has much more, with the receives that strict credit has beside,
  * and for little more: it is locked memory. */
 static void test_room(void **state)
@@ -1204,7 +1246,7 @@ int main(void)
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
 		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_stop__silent),
-		CASE(test_stop__loud), CASE(test_room), CASE(test_global),
+		CASE(test_stop__loud), CASE(test_room), CASE(test_partition), CASE(test_global),
 		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),

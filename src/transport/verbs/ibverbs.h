@@ -23,6 +23,7 @@
 	ROW(query_device, ibv_query_device) \
 	ROW(query_port, ibv_query_port) \
 	ROW(query_gid_ex, _ibv_query_gid_ex) \
+	ROW(query_pkey, ibv_query_pkey) \
 	ROW(alloc_pd, ibv_alloc_pd) \
 	ROW(dealloc_pd, ibv_dealloc_pd) \
 	ROW(reg_mr, ibv_reg_mr) \

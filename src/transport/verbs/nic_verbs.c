@@ -506,6 +506,7 @@ static void event_take(struct nic_verbs *verbs, const struct ibv_async_event *ev
 		break;
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 		if (ours)
 			address_renew(verbs);

@@ -2,6 +2,7 @@
 #include "transport/verbs/port.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <ifaddrs.h>
 #include <linux/capability.h>
 #include <linux/if_packet.h>
@@ -31,6 +32,7 @@ enum {
 	GID_WANTED = 9,     /* the best rank, of the first of those that are wanted */
 	GIDS_WANTED = 2,
 	READS_MAX = 16,     /* of a queue at a time: what cards have */
+	PARTITION_FULL = 0x8000, /* the bit of a partition's key that says so */
 	VENDOR_SIW = 0x626d74, /* of the kernel's iWARP, which says so */
 };
 
@@ -202,6 +204,23 @@ static void port_address(const struct ibverbs *verbs, struct ibv_context *contex
 	}
 }
 
+/* Of InfiniBand: of the partitions that the port is in, the first that it is a full member of. Limited members, which
+ * hosts mostly are of the default one where there are others, do not reach each other. */
+static void port_partition(const struct ibverbs *verbs, struct ibv_context *context, const struct ibv_port_attr *attr,
+			   struct port *port)
+{
+	uint16_t key;
+
+	if (port->kind != PORT_INFINIBAND)
+		return;
+	for (int i = 0; i < attr->pkey_tbl_len; i++)
+		if (verbs->query_pkey(context, port->number, i, &key) == 0 && be16toh(key) & PARTITION_FULL) {
+			port->partition = (uint16_t)i;
+			return;
+		}
+	port->limited = true;
+}
+
 bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const uint8_t asked[16], struct port *port)
 {
 	const uint8_t *const wanted[GIDS_WANTED] = {asked, port->gid};
@@ -214,13 +233,15 @@ bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const 
 	if (now.kind == PORT_NONE)
 		return false;
 	now.global = attr.flags & IBV_QPF_GRH_REQUIRED;
+	port_partition(verbs, context, &attr, &now);
 	if (attr.lid == port->lid && now.kind == port->kind && now.gid_index == port->gid_index &&
-	    now.global == port->global &&
+	    now.global == port->global && now.partition == port->partition &&
 	    memcmp(now.gid, port->gid, sizeof(now.gid)) == 0)
 		return false;
 	port->lid = attr.lid;
 	port->kind = now.kind;
 	port->global = now.global;
+	port->partition = now.partition;
 	port->gid_index = now.gid_index;
 	port->interface = now.interface;
 	memcpy(port->gid, now.gid, sizeof(port->gid));
@@ -248,6 +269,7 @@ static bool port_read(const struct ibverbs *verbs, struct ibv_context *context, 
 	port->mtu = 128u << attr.active_mtu;
 	port->mtu_max = 128u << attr.max_mtu;
 	port_address(verbs, context, &attr, wanted, port);
+	port_partition(verbs, context, &attr, port);
 	port->orphaned = port->kind == PORT_IWARP && !iwarp_is_here();
 	port_limits(port, &device, &paging, &attr);
 	return true;

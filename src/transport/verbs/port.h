@@ -29,10 +29,12 @@ struct port {
 	bool software;         /* soft-RoCE, siw: an adapter that processors play */
 	bool orphaned;         /* iWARP, and rdma_cm is not here: not usable */
 	bool global;           /* of InfiniBand: its packets need a global header (guests that share a port) */
+	bool limited;          /* of InfiniBand: in no partition it reaches more than full members */
 	bool paging;           /* it has page faults, which are among limits.can if they are to be trusted */
 	uint8_t reads;         /* of one queue that its peer may have under way */
 	uint8_t mtu_code;      /* as verbs count MTUs */
 	uint16_t lid;
+	uint16_t partition;    /* of InfiniBand: where the key of its queues stands in the port's table */
 	uint8_t gid[16];       /* of iWARP, which has none, the IP address of its network interface */
 	uint32_t gid_index;
 	uint32_t interface;    /* that GID's network interface, its index; 0: none */
@@ -54,9 +56,9 @@ static inline void port_page(struct port *port, bool use)
 }
 struct ibverbs;
 struct ibv_context;
-/* Its LID, its GID, where that stands or what its packets need may have changed; returns whether any of these has. The
- * GID is the one that it was opened by (`asked`) where that is there, else the one that it had; without any it keeps
- * that. */
+/* Its LID, its GID, where that or its partition stands or what its packets need may have changed; returns whether any
+ * of these has. The GID is the one that it was opened by (`asked`) where that is there, else the one that it had;
+ * without any it keeps that. */
 bool port_renew(const struct ibverbs *verbs, struct ibv_context *context, const uint8_t asked[16], struct port *port);
 /* Open it as a struct nic. Errors: UNSUPPORTED, ACCESS, MEMORY, SYSTEM. */
 int port_open(const struct port *port, struct nic **nic_p);

@@ -104,6 +104,7 @@ static int qp_begin(const struct context *context, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
+		.pkey_index = context->port.partition,
 		.port_num = context->port.number,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				   (context->port.limits.can & NIC_CAN_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0),
