@@ -62,9 +62,13 @@ def ways(build: Path, one: str, two: str, *steps: str) -> str:
     return f"{program(build, 'thole-verbs-ways')} {words}"
 
 
+def counters_in(output: str) -> dict[str, int]:
+    assert " well\n" in output, output
+    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", output, re.MULTILINE)}
+
+
 def counters(result: guests.Result) -> dict[str, int]:
-    assert " well\n" in result.output, result.output
-    return {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", result.output, re.MULTILINE)}
+    return counters_in(result.output)
 
 
 @pytest.mark.later_kernel
@@ -186,12 +190,20 @@ def test_removed(cards_guest: Run, adapter: str, build: Path) -> None:
 @in_full_only
 @both_adapters
 def test_limits(cards_guest: Run, adapter: str, build: Path) -> None:
-    """Little memory that may be locked, an adapter on one side only, adapters that do not reach each other, none by
-    default where processors play them: the network carries all."""
-    locked = "ulimit -l 64; setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all"
+    """Little memory that may be locked, an adapter on one side only, none by default where processors play them: the
+    network carries all. The same user without that limit uses the adapters."""
+    nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all"
     one, two = BESIDE.format(adapter, "va"), BESIDE.format(adapter, "vb")
-    cards_guest(
-        f"chmod 666 /dev/infiniband/*; chmod o+rx /; set -e\n({locked} {ways(build, one, two, 'udp')})\n"
-        f"{ways(build, one, two + ';verbs=off', 'udp')}\n"
-        f"{ways(build, WIRE.format('va'), WIRE.format('vb'), 'raw')}\n"
-    )
+    commands = {
+        "much": f"ulimit -l unlimited; {nobody} {ways(build, one, two, 'verbs')}",
+        "little": f"ulimit -l 64; {nobody} {ways(build, one, two, 'udp')}",
+        "alone": ways(build, one, two + ";verbs=off", "udp"),
+        "played": ways(build, WIRE.format("va"), WIRE.format("vb"), "raw"),
+    }
+    each = (f"({command}) >/out/{name} || {{ cat /out/{name}; exit 1; }}\n" for name, command in commands.items())
+    result = cards_guest("chmod 666 /dev/infiniband/*; chmod o+rx /\n" + "".join(each))
+    seen = {name: counters_in((result.out / name).read_text()) for name in commands}
+    assert seen["much"]["verbs_messages"] > 0 and seen["much"]["queues_made"] > 0
+    for name in ("little", "alone", "played"):
+        assert seen[name]["verbs_messages"] == seen[name]["queues_made"] == 0, (name, seen[name])
+        assert seen[name]["network_messages"] > 0
