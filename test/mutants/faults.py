@@ -7724,6 +7724,42 @@ FAULTS = [
         "",
     ),
     Fault(
+        "one message that took long decides which way is taken",
+        "src/transport/verbs/choose.c",
+        "(ns < 2 * mean->ns ? ns : 2 * mean->ns) / weight",
+        "ns / weight",
+    ),
+    Fault(
+        "the second message by a way says what it takes",
+        "src/transport/verbs/choose.c",
+        "\telse if (mean->samples == 0 || ns < mean->ns)\n\t\tmean->ns = ns;",
+        "\telse\n\t\tmean->ns = ns;",
+    ),
+    Fault(
+        "a way that was much slower is tried no more",
+        "src/transport/verbs/choose.c",
+        "     choose->choices[class] % every == 0))",
+        "     (close && choose->choices[class] % every == 0)))",
+    ),
+    Fault(
+        "a way that is much slower is tried as often as one that is about as fast",
+        "src/transport/verbs/choose.c",
+        "return CHOOSE_TRY * (times < 1 ?",
+        "return CHOOSE_TRY * (times < 1 || times > 1 ?",
+    ),
+    Fault(
+        "one registration that took long decides what is kept",
+        "src/transport/verbs/choose.c",
+        "(ns < most_ns ? ns : most_ns)) / 2",
+        "(ns < most_ns ? ns : ns)) / 2",
+    ),
+    Fault(
+        "what did not pay is kept no more",
+        "src/transport/verbs/choose.c",
+        "++choose->unkept % choose_every(pipeline_ns, cost_ns) == 0",
+        "++choose->unkept == 0",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

@@ -123,6 +123,120 @@ static void test_caps_told(void **state)
 	assert_in_range(plan.cap, PLAN_UNIT, LONGEST / 2);
 }
 
+enum { READ_NS = 100000, PIPELINE_NS = 150000 };
+static const uint64_t stopped_ns[] = {2000000, 10000000, 1000000000, UINT64_C(3600000000000)};
+
+/* Messages whose way is chosen; the slow-th by the way `late` takes much longer. Returns how many were reads. */
+static int ways(int count, uint64_t read_ns, uint64_t pipeline_ns, enum choose_way late, int slow, uint64_t slow_ns)
+{
+	int taken[CHOOSE_WAYS] = {0};
+
+	for (int i = 0; i < count; i++) {
+		enum choose_way way = choose_way(&choose, LENGTH, true, true);
+		bool is_slow = way == late && taken[way] == slow;
+
+		taken[way]++;
+		choose_measured(&choose, way, true, LENGTH,
+				is_slow ? slow_ns : way == CHOOSE_READ ? read_ns : pipeline_ns);
+	}
+	return taken[CHOOSE_READ];
+}
+
+/* One message that took long, since a process was stopped or computed, does not decide which way is taken from then on:
+ * not amid others, nor as one of the first. */
+static void test_ways__one_is_late(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(stopped_ns) / sizeof(*stopped_ns); i++) {
+		begin(2000, 12500);
+		ways(1000, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+		assert_in_range(ways(200, READ_NS, PIPELINE_NS, CHOOSE_READ, 50, stopped_ns[i]), 185, 200);
+		for (int slow = 0; slow < 10; slow++)
+			for (enum choose_way late = CHOOSE_READ; late <= CHOOSE_PIPELINE; late++) {
+				begin(2000, 12500);
+				ways(10000, READ_NS, PIPELINE_NS, late, slow, stopped_ns[i]);
+				assert_in_range(ways(200, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0), 185, 200);
+			}
+	}
+}
+
+/* What a way takes changes: that is noticed, also of the other one, and however much slower that was. */
+static void test_ways__again(void **state)
+{
+	static const uint64_t before_ns[] = {2 * PIPELINE_NS, 10 * PIPELINE_NS, 1000 * PIPELINE_NS};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(before_ns) / sizeof(*before_ns); i++) {
+		begin(2000, 12500);
+		assert_in_range(ways(1000, before_ns[i], PIPELINE_NS, CHOOSE_LEARN, 0, 0), 1, 1000 / 10);
+		ways(200000, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+		assert_in_range(ways(1000, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0), 950, 1000);
+	}
+}
+
+/* The dearer the other way seems, the more seldom it is tried: all that costs little. */
+static void test_ways__tries_are_cheap(void **state)
+{
+	(void)state;
+	for (uint64_t times = 2; times <= 64; times *= 2) {
+		int reads;
+
+		begin(2000, 12500);
+		ways(1000, times * PIPELINE_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+		reads = ways(100000, times * PIPELINE_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+		assert_in_range(reads, 1, 100000 / 30 / times);
+	}
+}
+
+/* Memory that is used twice, each at another address. Returns how often it is kept, and registered. */
+static int keeps(int count, uint64_t took_ns)
+{
+	static uint64_t address;
+	int kept = 0;
+
+	for (int i = 0; i < count; i++) {
+		address += LENGTH;
+		assert_false(choose_keep(&choose, address, LENGTH));
+		if (!choose_keep(&choose, address, LENGTH))
+			continue;
+		kept++;
+		choose_registered(&choose, LENGTH, took_ns);
+	}
+	return kept;
+}
+
+/* Nor does one registration that took long end that memory is kept. */
+static void test_keep__one_is_late(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(stopped_ns) / sizeof(*stopped_ns); i++)
+		for (int is_short = 0; is_short < 2; is_short++) {
+			begin(2000, 12500);
+			ways(1000, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+			choose.found = 100000;
+			assert_int_equal(keeps(100, READ_NS), 100);
+			choose_registered(&choose, is_short ? 65536 : LENGTH, stopped_ns[i]);
+			assert_int_equal(keeps(100, READ_NS), 100);
+		}
+}
+
+/* What was kept for nothing is not kept any more, but now and then: so that is noticed when it would pay again. */
+static void test_keep__again(void **state)
+{
+	int kept;
+
+	(void)state;
+	begin(2000, 12500);
+	ways(1000, READ_NS, PIPELINE_NS, CHOOSE_LEARN, 0, 0);
+	keeps(2000, READ_NS);
+	kept = keeps(10000, READ_NS);
+	assert_in_range(kept, 1, 10000 / 60);
+	choose.found += 40 * (uint32_t)kept; /* these were of use */
+	keeps(10000, READ_NS);
+	choose.found += 100000;
+	assert_in_range(keeps(1000, READ_NS), 900, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +245,11 @@ int main(void)
 		cmocka_unit_test(test_caps),
 		cmocka_unit_test(test_caps_again),
 		cmocka_unit_test(test_caps_told),
+		cmocka_unit_test(test_ways__one_is_late),
+		cmocka_unit_test(test_ways__again),
+		cmocka_unit_test(test_ways__tries_are_cheap),
+		cmocka_unit_test(test_keep__one_is_late),
+		cmocka_unit_test(test_keep__again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

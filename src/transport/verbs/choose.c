@@ -11,7 +11,9 @@ enum {
 	CHOOSE_REGISTER_NS = 20000,
 	CHOOSE_REGISTER_MIB_NS = 60000,
 	CHOOSE_WEIGHT = 8,         /* a sample is one part in so many */
-	CHOOSE_TRY = 64,           /* one choice in so many takes the other way, where that is not far off */
+	CHOOSE_TRY = 64,           /* one choice in so many takes the other way, or more where that is far off: */
+	CHOOSE_FAR = 64,           /* as many times more as it seems dearer, up to so many */
+	CHOOSE_REGISTER_STEP_NS = 1000, /* what registering takes is seen to grow by so much and three times, at most */
 	CHOOSE_USES = 128,         /* of a registration that is kept, before anything is known */
 	CHOOSE_GROWTH = PLAN_ONE + PLAN_ONE / 4, /* least: to get from the first chunk to the cap */
 	CHOOSE_SAMPLES = 2,        /* of a way, before it is judged */
@@ -39,12 +41,25 @@ void choose_init(struct choose *choose, uint64_t latency_ns, uint32_t rate)
 	};
 }
 
+/* Who was stopped or computed meanwhile says little of the way: of the first ones the shorter counts, then what is much
+ * longer as twice the mean. */
 static void mean_add(struct choose_mean *mean, uint64_t ns)
 {
 	uint64_t weight = mean->samples < CHOOSE_WEIGHT - 1 ? mean->samples + 1 : CHOOSE_WEIGHT;
 
-	mean->ns = mean->ns - mean->ns / weight + ns / weight;
+	if (mean->samples >= CHOOSE_SAMPLES)
+		mean->ns = mean->ns - mean->ns / weight + (ns < 2 * mean->ns ? ns : 2 * mean->ns) / weight;
+	else if (mean->samples == 0 || ns < mean->ns)
+		mean->ns = ns;
 	mean->samples++;
+}
+
+/* One choice in so many takes what seems dearer: what that costs is a small part, however much dearer it is. */
+static uint32_t choose_every(uint64_t best_ns, uint64_t other_ns)
+{
+	uint64_t times = other_ns / (best_ns + 1);
+
+	return CHOOSE_TRY * (times < 1 ? 1 : times < CHOOSE_FAR ? (uint32_t)times : CHOOSE_FAR);
 }
 
 /* ---- What is measured ----------------------------------------------------------------------------- */
@@ -59,15 +74,24 @@ void choose_copied(struct choose *choose, uint64_t bytes, uint64_t whole, uint64
 	*rate = *rate ? *rate - *rate / CHOOSE_WEIGHT + now / CHOOSE_WEIGHT : now;
 }
 
+/* Half way to what was seen; who was stopped meanwhile says little. */
+static uint64_t register_mean(uint64_t mean_ns, uint64_t ns)
+{
+	uint64_t most_ns = 3 * mean_ns + CHOOSE_REGISTER_STEP_NS;
+
+	return (mean_ns + (ns < most_ns ? ns : most_ns)) / 2;
+}
+
 void choose_registered(struct choose *choose, uint64_t bytes, uint64_t ns)
 {
 	uint64_t length_ns = (bytes >> 10) * choose->register_mib_ns >> 10;
 
 	/* What is long says what length costs, what is short the rest. */
 	if (bytes >= 1 << 20 && ns > choose->register_ns)
-		choose->register_mib_ns = (choose->register_mib_ns + (ns - choose->register_ns) / (bytes >> 20)) / 2;
+		choose->register_mib_ns =
+			register_mean(choose->register_mib_ns, (ns - choose->register_ns) / (bytes >> 20));
 	else if (ns > length_ns)
-		choose->register_ns = (choose->register_ns + ns - length_ns) / 2;
+		choose->register_ns = register_mean(choose->register_ns, ns - length_ns);
 	choose->entered++;
 	if (choose->entered >= CHOOSE_RECENT) {
 		choose->entered /= 2;
@@ -172,6 +196,7 @@ enum choose_way choose_way(struct choose *choose, uint64_t length, bool can_read
 	uint32_t class = class_of(length);
 	uint64_t read_ns, pipeline_ns;
 	enum choose_way best, other;
+	uint32_t every;
 	bool close;
 
 	if (!can_read)
@@ -182,9 +207,10 @@ enum choose_way choose_way(struct choose *choose, uint64_t length, bool can_read
 	other = best == CHOOSE_READ ? CHOOSE_PIPELINE : CHOOSE_READ;
 	close = read_ns < 2 * pipeline_ns && pipeline_ns < 2 * read_ns;
 	choose->choices[class]++;
-	if (close && mean_of(choose, best, class, found)->samples >= CHOOSE_SAMPLES &&
-	    (mean_of(choose, other, class, found)->samples < CHOOSE_SAMPLES ||
-	     choose->choices[class] % CHOOSE_TRY == 0))
+	every = best == CHOOSE_READ ? choose_every(read_ns, pipeline_ns) : choose_every(pipeline_ns, read_ns);
+	if (mean_of(choose, best, class, found)->samples >= CHOOSE_SAMPLES &&
+	    ((close && mean_of(choose, other, class, found)->samples < CHOOSE_SAMPLES) ||
+	     choose->choices[class] % every == 0))
 		return other;
 	return best;
 }
@@ -204,10 +230,13 @@ bool choose_keep(struct choose *choose, uint64_t address, uint64_t length)
 	uint64_t pipeline_ns = expect_ns(choose, CHOOSE_PIPELINE, length, false);
 	uint64_t read_ns = expect_ns(choose, CHOOSE_READ, length, true);
 	uint64_t uses = ((uint64_t)choose->found + CHOOSE_USES) / (choose->entered + 1);
+	uint64_t cost_ns = register_ns(choose, length);
 	bool again = *seen == hash;
 
 	*seen = hash;
-	return again && pipeline_ns > read_ns && (pipeline_ns - read_ns) * uses > register_ns(choose, length);
+	if (!again || pipeline_ns <= read_ns)
+		return false;
+	return (pipeline_ns - read_ns) * uses > cost_ns || ++choose->unkept % choose_every(pipeline_ns, cost_ns) == 0;
 }
 
 /* ---- Plans ---------------------------------------------------------------------------------------- */

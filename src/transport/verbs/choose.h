@@ -53,6 +53,7 @@ struct choose {
 	uint32_t told_cap[CHOOSE_CLASSES]; /* by the last pull of a peer's; 0: there was none */
 	/* registrations, and how often they were found again, lately */
 	uint32_t entered, found;
+	uint32_t unkept;     /* times that memory was seen again and not worth being kept */
 	uint64_t seen[CHOOSE_SEEN]; /* hashes of address and length */
 };
 
