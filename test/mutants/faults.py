@@ -7760,6 +7760,12 @@ FAULTS = [
         "++choose->unkept == 0",
     ),
     Fault(
+        "flags of transfers whose numbers come again stay",
+        "src/transport/verbs/pipeline.c",
+        "\tfor (uint32_t i = 0; i < card->setup.bays; i++)\n\t\tflags_clear(card, i);\n",
+        "",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

@@ -1606,6 +1606,26 @@ static void test_mixed_order(void **state)
 	}
 }
 
+/* Numbers of transfers come again when there are no more: what the one that had it before has left in the bays is not
+ * taken for its own. */
+static void test_numbers_again(void **state)
+{
+	enum { FEW = 100000 }; /* bytes, of no more chunks than a transfer has bays */
+	struct card *card;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_PIPELINE, QUEUES);
+	message(0, 1, 0, FEW);
+	assert_in_range(counter(0, COUNTER_BULK_CHUNKS), 2, 4);
+	card = card_of(&bench.process[1]->endpoint->base);
+	assert_int_equal(card->next_id, 2);
+	card->next_id = UINT32_MAX;
+	while (card->next_id != 1)
+		message(0, 1, 0, 9000);
+	message(0, 1, 0, FEW);
+	end();
+}
+
 /* What a sender without flags has written where flags are is not taken for one. */
 static void test_like_flags(void **state)
 {
@@ -2529,6 +2549,7 @@ int main(void)
 		cmocka_unit_test(test_superpipeline),
 		cmocka_unit_test(test_mixed_order),
 		cmocka_unit_test(test_like_flags),
+		cmocka_unit_test(test_numbers_again),
 		cmocka_unit_test(test_equations),
 		cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_read_refused),

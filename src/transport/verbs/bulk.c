@@ -576,7 +576,7 @@ void bulk_verbs_fetch(struct transport_fetch *job)
 		card->owner->up->fetched(job, length ? THOLE_ERR_MEMORY : 0);
 		return;
 	}
-	*fetch = (struct verbs_fetch){.job = job, .pair = pair, .id = card->next_id++, .length = length,
+	*fetch = (struct verbs_fetch){.job = job, .pair = pair, .id = pipeline_number(card), .length = length,
 				.start_ns = card->nic->calls->now_ns(card->nic)};
 	list_init(&fetch->hungry);
 	list_push_back(&pair->fetches, &fetch->node);
@@ -656,7 +656,7 @@ void bulk_verbs_broken(struct pair *pair)
 		if (fetch->state == FETCH_PULLED || fetch->state == FETCH_ASKED) {
 			pipeline_free_bays(fetch);
 			fetch->pulled = false;
-			fetch->id = pair->card->next_id++;
+			fetch->id = pipeline_number(pair->card);
 			fetch_pipeline(fetch);
 		}
 	}

@@ -382,7 +382,7 @@ struct card {
 	uint64_t timer_ns;          /* no pair that is not due has something to do before; UINT64_MAX: none has */
 	uint32_t queue_count;
 	uint32_t share;             /* records that a peer may send now beyond what was handled */
-	uint32_t next_id;
+	uint32_t next_id;           /* of fetches; not 0 */
 	struct pool fetches, serves, lends, offers;
 	struct list_node hungry;    /* fetches that wait for bays */
 	struct pool grants, accesses, export_pool;
@@ -641,6 +641,8 @@ void access_region_end(struct card *card, uint64_t key);
 
 /* ---- pipeline.c ----------------------------------------------------------------------------------- */
 
+/* A fetch's, which no flag in the landing has. */
+uint32_t pipeline_number(struct card *card);
 /* What to begin with, by what was measured. */
 void pipeline_plan(const struct pair *pair, uint64_t length, struct plan *plan_p);
 /* The window's first chunk is copied before it is asked for. */

@@ -10,7 +10,7 @@
  *
  * Each chunk ends with immediate data, by which the receiver knows that it is here; of an adapter that has none, with a
  * note behind the write, which the queue's order keeps there. Where adapters write in order, each block of it has a
- * flag, so the receiver copies one block while the next arrives. A flag is a number that was never there before.
+ * flag, so the receiver copies one block while the next arrives. A flag is a number that is not there before.
  */
 #include <string.h>
 
@@ -253,6 +253,20 @@ static void flags_clear(const struct card *card, uint32_t bay)
 
 	for (uint32_t block = PLAN_BLOCK; block <= card->setup.bay; block += PLAN_BLOCK)
 		memset(bytes + block - PLAN_FLAG, 0, PLAN_FLAG);
+}
+
+/* After the last one the first ones come again, which bays may have flags of. Where a chunk just lands its end says all
+ * the same that it is here. */
+uint32_t pipeline_number(struct card *card)
+{
+	uint32_t number = card->next_id++;
+
+	if (card->next_id > 0)
+		return number;
+	for (uint32_t i = 0; i < card->setup.bays; i++)
+		flags_clear(card, i);
+	card->next_id = 1;
+	return number;
 }
 
 /* Something of it has come, or never will. */
