@@ -7766,6 +7766,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a ring of works has as many places as an adapter likes",
+        "src/transport/verbs/port.c",
+        "power_of_two(least(WORKS_MAX, (uint64_t)device->max_qp_wr))",
+        "least(WORKS_MAX, power_of_two(WORKS_MAX) * (uint64_t)device->max_qp_wr / WORKS_MAX)",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

@@ -49,6 +49,7 @@ static struct {
 	int poll_error, arm_error, destroy_error;
 	unsigned destroyed, left;      /* pairs, and what was to be polled as the last one was */
 	int entries;                   /* of the completion queue */
+	int works;                     /* that a pair takes */
 	bool large;                    /* it has more of everything than anybody asks for */
 	int begin_mask;                /* what of a pair was set first */
 	int access;                    /* that memory was last registered with */
@@ -151,7 +152,7 @@ static int fake_close(struct ibv_context *context)
 static int fake_query(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	(void)context;
-	*attr = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp = 4, .max_qp_wr = WORKS, .max_cqe = 1000,
+	*attr = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp = 4, .max_qp_wr = fake.works, .max_cqe = 1000,
 					 .max_srq_wr = RECEIVES, .max_sge = 8, .max_qp_rd_atom = 4,
 					 .max_qp_init_rd_atom = 4};
 	if (fake.large)
@@ -374,6 +375,7 @@ static void begin_kind(enum port_kind kind)
 	cm.found = &fake.context;
 	strcpy(fake.device.name, "fake0");
 	fake.context.device = &fake.device;
+	fake.works = WORKS;
 	fake.gids = 3;
 	fake.address = 1;
 	assert_int_equal(nic_verbs_open(&port, &nic), 0);
@@ -949,6 +951,19 @@ static void test_room(void **state)
 	assert_in_range(fake.room, receives, receives + receives / 4);
 }
 
+/* Works are counted in 32 bits, and lie in a ring: its places stay the same ones when the count begins anew. */
+static void test_works(void **state)
+{
+	static const int most[][2] = {{100, 64}, {64, 64}, {127, 64}, {128, 128}, {5, 4}, {1 << 20, 128}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(most) / sizeof(*most); i++) {
+		fake.works = most[i][0];
+		begin_found(0);
+		assert_int_equal(nic->limits.works, most[i][1]);
+	}
+}
+
 /* So many receives of another pair come, one after the other. */
 static void others_come(unsigned count)
 {
@@ -1246,7 +1261,7 @@ int main(void)
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
 		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_stop__silent),
-		CASE(test_stop__loud), CASE(test_room), CASE(test_partition), CASE(test_global),
+		CASE(test_stop__loud), CASE(test_room), CASE(test_works), CASE(test_partition), CASE(test_global),
 		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),
 		CASE(test_sinks), IWARP(test_sinks), IWARP(test_tie), IWARP(test_tie__asked),

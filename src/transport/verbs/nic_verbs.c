@@ -60,7 +60,7 @@ struct nic_queue {
 	uint32_t pair_number;
 	uint32_t number;            /* the owner's */
 	uint32_t own_sequence;      /* of our first packet */
-	uint32_t posted, ended;     /* works; the ring's places are these modulo its size */
+	uint32_t posted, ended;     /* works; the ring's places are these modulo its size, a power of two */
 	uint32_t told;              /* the adapter has told of the one before this, and of none behind it */
 	uint32_t unreported;        /* silent works since the last one that will be reported */
 	uint64_t stop_ns;           /* when it began to stop */

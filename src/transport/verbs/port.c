@@ -26,7 +26,7 @@ enum {
 	/* What a card uses (card_setup_default) and no more: the completion queue has room for all of it, and counts as
 	 * locked memory, as the shared receive queue does. */
 	QUEUES_MAX = 32,    /* of an endpoint: those that are used seldom make room */
-	WORKS_MAX = 128,    /* posted to a queue */
+	WORKS_MAX = 128,    /* posted to a queue; a power of two, as fewer are */
 	RECEIVES_MAX = 512, /* of all queues together, with those that strict credit has beside (setup_beside) */
 	SEGMENTS_MAX = 8,
 	GID_WANTED = 9,     /* the best rank, of the first of those that are wanted */
@@ -35,6 +35,12 @@ enum {
 	PARTITION_FULL = 0x8000, /* the bit of a partition's key that says so */
 	VENDOR_SIW = 0x626d74, /* of the kernel's iWARP, which says so */
 };
+
+/* Of works, which are counted in 32 bits and lie in a ring. */
+static uint32_t power_of_two(uint32_t most)
+{
+	return most ? 1u << (31 - __builtin_clz(most)) : 0;
+}
 
 static uint32_t least(uint64_t a, uint64_t b)
 {
@@ -76,7 +82,7 @@ static void port_limits(struct port *port, const struct ibv_device_attr *device,
 	bool iwarp = port->kind == PORT_IWARP;
 	uint32_t paged = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
 	uint32_t receives = least(RECEIVES_MAX, (uint64_t)device->max_srq_wr);
-	uint32_t works = least(WORKS_MAX, (uint64_t)device->max_qp_wr);
+	uint32_t works = power_of_two(least(WORKS_MAX, (uint64_t)device->max_qp_wr));
 	uint32_t entries = (uint32_t)device->max_cqe > receives ? (uint32_t)device->max_cqe - receives : 0;
 
 	port->limits = (struct nic_limits){
