@@ -7772,6 +7772,12 @@ FAULTS = [
         "least(WORKS_MAX, power_of_two(WORKS_MAX) * (uint64_t)device->max_qp_wr / WORKS_MAX)",
     ),
     Fault(
+        "what a pair that came to nothing has received is lost",
+        "src/transport/verbs/nic_verbs.c",
+        "\telse if (queue->pair->state == IBV_QPS_RTR)\n",
+        "\telse if (queue->pair->state == IBV_QPS_RTS)\n",
+    ),
+    Fault(
         "who stops waits for the word of silent works",
         "src/transport/verbs/nic_verbs.c",
         "if (!work_at(queue, i)->silent && !work_at(queue, i)->done)",

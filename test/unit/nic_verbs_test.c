@@ -269,8 +269,9 @@ static struct ibv_qp *fake_pair(struct ibv_pd *domain, struct ibv_qp_init_attr *
 
 static int fake_modify(struct ibv_qp *pair, struct ibv_qp_attr *attr, int mask)
 {
-	(void)pair;
 	errno = 0;
+	if (!fake.modify_error[attr->qp_state])
+		pair->state = attr->qp_state;
 	if (attr->qp_state == IBV_QPS_INIT)
 		fake.begin_mask = mask, fake.partition = attr->pkey_index;
 	if (attr->qp_state == IBV_QPS_RTR)
@@ -977,6 +978,23 @@ static void others_come(unsigned count)
 	}
 }
 
+/* The pair that was made last takes no more receives. */
+static void last_receive_said(void)
+{
+	fake.events[fake.event_count++] = (struct ibv_async_event){
+		.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = &fake.pairs[(fake.pair_count - 1) % PAIRS]};
+}
+
+/* Until a queue has stopped, or for a while; returns what came last. */
+static struct nic_completion stop_wait(unsigned polls)
+{
+	struct nic_completion completion = {0};
+
+	for (unsigned i = 0; i < polls && completion.operation != NIC_STOPPED; i++)
+		(void)nic->calls->poll(nic, &completion, 1);
+	return completion;
+}
+
 /* What a pair received last is polled before it is destroyed, with which a library forgets it: also what has come only
  * just when it is said that there is no more, and whoever has heard that. */
 static void test_last_receives(void **state)
@@ -994,9 +1012,7 @@ static void test_last_receives(void **state)
 		fake.posted_count = fake.wc_first = fake.wc_count = fake.event_first = fake.event_count = 0;
 		assert_int_equal(receives_post(10, LAST), LAST);
 		fake.receives_before = LAST;
-		fake.events[fake.event_count++] = (struct ibv_async_event){
-			.event_type = IBV_EVENT_QP_LAST_WQE_REACHED,
-			.element.qp = &fake.pairs[(fake.pair_count - 1) % PAIRS]};
+		last_receive_said();
 		if (asked)
 			assert_int_equal(next_event(), NIC_EVENT_NONE);
 		for (unsigned n = 0; n <= LAST;)
@@ -1032,21 +1048,40 @@ static void test_last_receives__before(void **state)
 	nic->calls->queue_free(queue);
 }
 
-/* The pair that was made last takes no more receives. */
-static void last_receive_said(void)
+/* One that takes what the peer sends, and then came to nothing, has had receives as others. */
+static void test_last_receives__half(void **state)
 {
-	fake.events[fake.event_count++] = (struct ibv_async_event){
-		.event_type = IBV_EVENT_QP_LAST_WQE_REACHED, .element.qp = &fake.pairs[(fake.pair_count - 1) % PAIRS]};
+	struct nic_name name;
+	struct nic_queue *queue = queue_new(4, &name);
+	struct nic_completion completions[2];
+
+	(void)state;
+	fake.modify_error[IBV_QPS_RTS] = EIO;
+	assert_int_equal(nic->calls->queue_connect(queue, &name), THOLE_ERR_SYSTEM);
+	nic->calls->queue_stop(queue);
+	assert_int_equal(receives_post(10, 1), 1);
+	fake.receives_before = 1;
+	last_receive_said();
+	for (unsigned n = 0; n < 2;)
+		n += nic->calls->poll(nic, completions + n, 1);
+	assert_int_equal(fake.left, 0);
+	assert_int_equal(completions[0].operation, NIC_RECEIVE);
+	assert_int_equal(completions[1].operation, NIC_STOPPED);
+	nic->calls->queue_free(queue);
 }
 
-/* Until a queue has stopped, or for a while; returns what came last. */
-static struct nic_completion stop_wait(unsigned polls)
+/* One that never took anything has none: its stop waits for nothing. */
+static void test_last_receives__none(void **state)
 {
-	struct nic_completion completion = {0};
+	struct nic_name name;
+	struct nic_queue *queue = queue_new(4, &name);
 
-	for (unsigned i = 0; i < polls && completion.operation != NIC_STOPPED; i++)
-		(void)nic->calls->poll(nic, &completion, 1);
-	return completion;
+	(void)state;
+	fake.modify_error[IBV_QPS_RTR] = ENETUNREACH;
+	assert_int_equal(nic->calls->queue_connect(queue, &name), THOLE_ERR_ADDRESS);
+	nic->calls->queue_stop(queue);
+	assert_int_equal(stop_wait(10).operation, NIC_STOPPED);
+	nic->calls->queue_free(queue);
 }
 
 /* Nothing ever says of a silent work that it was done: it is not waited for when its queue stops. */
@@ -1260,7 +1295,8 @@ int main(void)
 		CASE(test_no_pair), CASE(test_connect_refused), CASE(test_inline),
 		CASE(test_events), CASE(test_gone_sleeps), CASE(test_queue_fails), CASE(test_poll_fails),
 		CASE(test_pair_stays), CASE(test_events_flood), CASE(test_events_flood__port),
-		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_stop__silent),
+		CASE(test_last_receives), CASE(test_last_receives__before), CASE(test_last_receives__half),
+		CASE(test_last_receives__none), CASE(test_stop__silent),
 		CASE(test_stop__loud), CASE(test_room), CASE(test_works), CASE(test_partition), CASE(test_global),
 		CASE(test_address_changes), CASE(test_address_again),
 		CASE(test_pair_fails),

@@ -221,6 +221,8 @@ static int nic_verbs_queue_connect(struct nic_queue *queue, const struct nic_nam
 	error = qp_connect(&queue->verbs->context, queue->pair, queue->own_sequence, peer);
 	if (!error)
 		queue->state = QUEUE_CONNECTED;
+	else if (queue->pair->state == IBV_QPS_RTR)
+		queue->state = QUEUE_BROKEN; /* it may have received something */
 	return error;
 }
 
