@@ -79,8 +79,7 @@ static void adapter_describe(struct description *description, const struct port 
 		const char *name;
 	} words[] = {{NIC_CAN_READ, "read"},
 		     {NIC_CAN_ATOMIC, "atomic"},
-		     {NIC_CAN_PAGE_FAULT, "paging"},
-		     {NIC_ORDERED, "ordered"}};
+		     {NIC_CAN_PAGE_FAULT, "paging"}};
 	bool is_ipv4 = memcmp(port->gid, ipv4, sizeof(ipv4)) == 0;
 
 	memset(description, 0, sizeof(*description));
