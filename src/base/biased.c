@@ -2,22 +2,17 @@
 #include "base/biased.h"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPINS = 64 };
+#include "base/lock.h"
 
 void biased_wait(struct biased *biased)
 {
 	do {
 		store_release(&biased->inside, 0);             /* partner: biased_visit */
-		for (int spins = 0; load_acquire(&biased->wanted); spins++) { /* partner: biased_part */
-			if (spins < SPINS)
-				cpu_pause();
-			else
-				sched_yield();
-		}
+		for (unsigned times = 0; load_acquire(&biased->wanted); times++) /* partner: biased_part */
+			lock_pause(times);
 		store_relaxed(&biased->inside, 1);
 		fence_full(); /* here it may be, and so a visitor that comes now needs no luck */
 	} while (load_acquire(&biased->wanted));

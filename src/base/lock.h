@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lock: one that is held for some tens of instructions. Who finds it taken spins, then yields: the holder may want
- * this core.
+ * this core. In the end it sleeps: a thread of a real-time class yields to no other.
  *
  * No owner, no recursion, no order among those who wait. But who comes while others wait lets them have a try first: a
  * thread that polls would get it back each time otherwise, since it is the one that is running. All zero is free.
@@ -18,6 +18,9 @@ struct lock {
 	int waiting; /* threads in lock_wait */
 	int missed;  /* calls of lock_poll that got nothing, since one of these gave the core away last */
 };
+
+/* Of who waits for another thread and has done this so many times: spin, yield or sleep. */
+void lock_pause(unsigned times);
 
 /* The out of line part of lock_take: until it is ours. */
 void lock_wait(struct lock *lock);

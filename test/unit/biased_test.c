@@ -6,11 +6,26 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/biased.h"
 
+enum { LIMIT_S = 20 };
+
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left);
+
+static int slept;
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
+{
+	(void)clock, (void)flags, (void)time, (void)left;
+	add_relaxed(&slept, 1);
+	return 0;
+}
 
 static struct biased biased;
 static enum { FENCE, FENCE_SHOWS_OWNER, FENCE_REFUSED } fence;
@@ -73,10 +88,12 @@ static void enter__waits_for_the_visitor(void **state)
 	(void)state;
 	assert_true(biased_visit(&biased));
 	assert_int_equal(pthread_create(&owner, NULL, owner_enters, NULL), 0);
-	for (int i = 0; i < 1000; i++) {
+	alarm(LIMIT_S);
+	for (int i = 0; i < 1000 || !load_relaxed(&slept); i++) { /* in the end it sleeps, as who waits for a lock */
 		assert_int_equal(load_acquire(&entered), 0);
 		sched_yield();
 	}
+	alarm(0);
 	biased_part(&biased);
 	pthread_join(owner, NULL);
 	assert_int_equal(entered, 1);
