@@ -28,6 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_node charges = {&charges, &charges};
 static struct caretaker *current; /* there is one while there are any */
 static bool begun, able;
+static sigset_t forking; /* signals of who has the lock around a fork */
 
 /* ---- Looking ------------------------------------------------------------------------------------------- */
 
@@ -109,14 +110,14 @@ static void *caretaker_run(void *arg)
 
 /* ---- Coming and going ---------------------------------------------------------------------------------- */
 
-static void caretaker_lock(void)
+static void caretaker_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &forking);
 }
 
-static void caretaker_unlock(void)
+static void caretaker_parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &forking);
 }
 
 /* What the thread was is the parent's, which still has it; where it was inside, the child is not kept out. */
@@ -132,7 +133,7 @@ static void caretaker_child(void)
 	}
 	current = NULL;
 	able = false; /* membarrier is prepared once a process */
-	caretaker_unlock();
+	thread_unlock(&lock, &forking);
 }
 
 static void caretaker_free(struct caretaker *self)
@@ -163,12 +164,14 @@ static struct caretaker *caretaker_start(void)
 /* When the library is loaded: a child that is made while the lock is held has to find it free. */
 __attribute__((constructor)) static void caretaker_begin(void)
 {
-	begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;
+	begun = pthread_atfork(caretaker_fork, caretaker_parent, caretaker_child) == 0;
 }
 
 void caretaker_add(struct charge *charge)
 {
-	caretaker_lock();
+	sigset_t signals;
+
+	thread_lock(&lock, &signals);
 	if (!able)
 		able = begun && biased_prepare();
 	if (able && !current)
@@ -177,14 +180,15 @@ void caretaker_add(struct charge *charge)
 		charge->tended = true;
 		list_push_back(&charges, &charge->node);
 	}
-	caretaker_unlock();
+	thread_unlock(&lock, &signals);
 }
 
 void caretaker_remove(struct charge *charge)
 {
 	struct caretaker *last = NULL;
+	sigset_t signals;
 
-	caretaker_lock();
+	thread_lock(&lock, &signals);
 	while (charge->tended && current->visited == charge)
 		pthread_cond_wait(&current->left, &lock);
 	if (charge->tended) {
@@ -197,7 +201,7 @@ void caretaker_remove(struct charge *charge)
 			current = NULL;
 		}
 	}
-	caretaker_unlock();
+	thread_unlock(&lock, &signals);
 	if (!last)
 		return;
 	pthread_join(last->thread, NULL);

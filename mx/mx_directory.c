@@ -7,13 +7,13 @@
 #include "mx_directory.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "mx_answer.h"
 #include "mx_known.h"
 #include "mx_listener.h"
@@ -30,6 +30,7 @@ static void mxi_directory_alarm(void);
 
 static struct {
 	pthread_mutex_t mutex;    /* of all that follows */
+	sigset_t forking;         /* signals of who has it around a fork */
 	pthread_cond_t changed;   /* the thread has ended, or a call of counters */
 	struct list_node entries; /* claimed */
 	struct list_node queries; /* under way */
@@ -249,12 +250,12 @@ static void mxi_directory_fall_silent(void)
 
 static void mxi_directory_fork_prepare(void)
 {
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &directory.forking);
 }
 
 static void mxi_directory_fork_parent(void)
 {
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &directory.forking);
 }
 
 static void mxi_directory_entry_close(struct mxi_entry *entry)
@@ -281,7 +282,7 @@ static void mxi_directory_fork_child(void)
 	mxi_directory_fd_close(&directory.group_fd);
 	mxi_directory_fd_close(&directory.speaker_fd);
 	directory.changed = nobody_waits;
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &directory.forking);
 }
 
 /* As forked.h says, and behind mx_known.c, whose lock is taken inside of ours. */
@@ -357,6 +358,7 @@ static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)
 mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board *board, uint32_t endpoint_id)
 {
 	mx_return_t code;
+	sigset_t signals;
 
 	*entry = (struct mxi_entry){
 		.nic_id = board->nic_id,
@@ -373,9 +375,9 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 			  MXI_ENDPOINT_ID_MAX);
 		return MX_BAD_ENDPOINT_ID;
 	}
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &signals);
 	code = mxi_directory_entry_claim(entry);
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 	return code;
 }
 
@@ -398,12 +400,13 @@ static mx_return_t mxi_directory_entry_publish(struct mxi_entry *entry)
 mx_return_t mxi_directory_publish(struct mxi_entry *entry)
 {
 	mx_return_t code;
+	sigset_t signals;
 
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &signals);
 	while (directory.listener.ending)
 		pthread_cond_wait(&directory.changed, &directory.mutex);
 	code = mxi_directory_entry_publish(entry);
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 	return code;
 }
 
@@ -428,31 +431,36 @@ static void mxi_directory_entry_retire(struct mxi_entry *entry)
 
 void mxi_directory_retire(struct mxi_entry *entry)
 {
-	pthread_mutex_lock(&directory.mutex);
+	sigset_t signals;
+
+	thread_lock(&directory.mutex, &signals);
 	if (entry->claimed)
 		mxi_directory_entry_retire(entry);
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 }
 
 void mxi_directory_withdraw(struct mxi_entry *entry)
 {
-	pthread_mutex_lock(&directory.mutex);
+	sigset_t signals;
+
+	thread_lock(&directory.mutex, &signals);
 	if (entry->claimed) {
 		mxi_directory_entry_retire(entry);
 		mxi_directory_entry_close(entry);
 		if (directory.listener.running && !directory.listener.ending && !mxi_directory_any_published())
 			mxi_directory_fall_silent();
 	}
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 }
 
 bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *address, struct mxi_identity *identity_p)
 {
 	bool found;
+	sigset_t signals;
 
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &signals);
 	found = mxi_clients_find(&entry->clients, address, identity_p);
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 	return found;
 }
 
@@ -460,20 +468,23 @@ bool mxi_directory_who(struct mxi_entry *entry, const struct thole_address *addr
 
 void mxi_directory_ask(struct mxi_query *query)
 {
+	sigset_t signals;
+
 	mxi_query_init(query);
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &signals);
 	mxi_listener_alarm_by(&directory.listener, mxi_query_start(&directory.queries, query, &directory.world));
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 }
 
 bool mxi_directory_cancel(struct mxi_query *query)
 {
 	bool canceled;
+	sigset_t signals;
 
-	pthread_mutex_lock(&directory.mutex);
+	thread_lock(&directory.mutex, &signals);
 	canceled = !query->done;
 	if (canceled)
 		list_remove(&query->node);
-	pthread_mutex_unlock(&directory.mutex);
+	thread_unlock(&directory.mutex, &signals);
 	return canceled;
 }

@@ -2,7 +2,6 @@
 #include "mx_known.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "mx_nic.h"
 #include "mx_place.h"
 #include "mx_setting.h"
@@ -34,6 +34,7 @@ struct edition {
 
 static struct {
 	pthread_mutex_t mutex;                                /* of all that follows */
+	sigset_t signals;                                     /* of who has it */
 	bool begun;                                           /* path is set */
 	char path[sizeof(((struct mxi_settings *)0)->hosts)]; /* of the file; "": none */
 	struct edition edition;                               /* that was read last; all zero: none */
@@ -213,12 +214,12 @@ static void mxi_known_file_poll(void)
 
 static void mxi_known_lock(void)
 {
-	pthread_mutex_lock(&known.mutex);
+	thread_lock(&known.mutex, &known.signals);
 }
 
 static void mxi_known_unlock(void)
 {
-	pthread_mutex_unlock(&known.mutex);
+	thread_unlock(&known.mutex, &known.signals);
 }
 
 /* A fork waits until nobody is inside, so that the child has whole tables: from when the library is loaded, or one that

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -16,6 +15,8 @@
 #include "base/extents.h"
 #include "base/host.h"
 #include "base/limits.h"
+#include "base/lock.h"
+#include "base/thread.h"
 
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -39,8 +40,8 @@ struct arena {
 	uint32_t blocks;       /* used extents but that */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_t holder;      /* who has the lock: a handler that has interrupted him and forks cannot wait for it */
+/* The lock is who has it, which one store says: a handler that has interrupted him and forks cannot wait for it. */
+static pthread_t holder;
 static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
@@ -67,13 +68,16 @@ static bool arena_forks(void)
 /* Nobody is cancelled meanwhile: fallocate and close would be points of that, and the lock be taken for ever. */
 static void arena_lock(void)
 {
+	pthread_t nobody = 0;
 	int state;
 
 	if (arena_forks())
 		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	pthread_mutex_lock(&lock);
-	store_relaxed(&holder, pthread_self());
+	state = thread_keep();
+	for (unsigned times = 0; !compare_swap(&holder, &nobody, pthread_self()); times++) { /* partner: arena_unlock */
+		lock_pause(times);
+		nobody = 0;
+	}
 	cancellable = state;
 }
 
@@ -83,9 +87,8 @@ static void arena_unlock(void)
 
 	if (arena_forks())
 		return;
-	store_relaxed(&holder, 0);
-	pthread_mutex_unlock(&lock);
-	pthread_setcancelstate(state, NULL);
+	store_release(&holder, 0); /* partner: arena_lock */
+	thread_release(state);
 }
 
 /* ---- Pages ------------------------------------------------------------------------------------------ */

@@ -2,20 +2,22 @@
 /* forked: see forked.h. What runs in a child calls nothing that may not be called there: close, and stores. */
 #include "base/forked.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t signals; /* of who has the lock */
 static struct list_node all = {&all, &all};
 
 static void forked_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &signals);
 }
 
 static void forked_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 }
 
 static void forked_child(void)

@@ -29,6 +29,36 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg),
 	return error;
 }
 
+/* But for what a thread raises by itself: that does not wait, the kernel would end the process instead of calling a
+ * handler, on which the program may depend (seccomp's SIGSYS). */
+static void signals_block(sigset_t *before_p)
+{
+	static const int raised[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+	sigset_t waiting;
+
+	sigfillset(&waiting);
+	for (size_t i = 0; i < sizeof(raised) / sizeof(raised[0]); i++)
+		sigdelset(&waiting, raised[i]);
+	pthread_sigmask(SIG_BLOCK, &waiting, before_p);
+}
+
+void thread_lock(pthread_mutex_t *mutex, sigset_t *before_p)
+{
+	sigset_t before;
+
+	signals_block(&before);
+	pthread_mutex_lock(mutex);
+	*before_p = before;
+}
+
+void thread_unlock(pthread_mutex_t *mutex, const sigset_t *before)
+{
+	sigset_t mine = *before;
+
+	pthread_mutex_unlock(mutex);
+	pthread_sigmask(SIG_SETMASK, &mine, NULL);
+}
+
 bool thread_has_ended(pid_t thread)
 {
 	return tgkill(getpid(), thread, 0) != 0 && errno == ESRCH;

@@ -5,11 +5,15 @@
  *
  * Functions of the C library that are points of cancellation are called with locks held, which would be taken for ever
  * from then on. So who waits with a lock is kept, but for places where it holds none.
+ *
+ * Locks that handlers of fork take, too, are taken by thread_lock: a handler of a signal may fork, which would wait for
+ * the thread that it has interrupted. Threads of our own, which take no signals, need no more than the mutex.
  */
 #ifndef THOLE_BASE_THREAD_H
 #define THOLE_BASE_THREAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -19,6 +23,11 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg),
 
 /* Whether the thread of this process that gettid named so has ended. */
 bool thread_has_ended(pid_t thread);
+
+/* Take a lock; signals wait from then on until thread_unlock, with what this stores in *before_p. That is stored with
+ * the lock, and so may be the lock's own: who forks leaves it there. */
+void thread_lock(pthread_mutex_t *mutex, sigset_t *before_p);
+void thread_unlock(pthread_mutex_t *mutex, const sigset_t *before);
 
 /* From now on the calling thread is not cancelled, until thread_release with what this returns. */
 static inline int thread_keep(void)

@@ -157,8 +157,8 @@ FAULTS = [
     Fault(
         "a thread that answers for nobody stays",
         RESPONDER,
-        "\tending = service_idle();\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
-        "\tending = NULL;\n\tpthread_mutex_unlock(&lock);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = service_idle();\n\tthread_unlock(&lock, &signals);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = NULL;\n\tthread_unlock(&lock, &signals);\n\tservice_end(ending);\n\treturn added;",
     ),
     Fault(
         "who has ended still sends",
@@ -4510,7 +4510,7 @@ FAULTS = [
     Fault(
         "a child finds the caretaker locked",
         CARETAKER,
-        "begun = pthread_atfork(caretaker_lock, caretaker_unlock, caretaker_child) == 0;",
+        "begun = pthread_atfork(caretaker_fork, caretaker_parent, caretaker_child) == 0;",
         "begun = pthread_atfork(NULL, NULL, NULL) == 0;",
     ),
     Fault(
@@ -7878,6 +7878,18 @@ FAULTS = [
         "src/transport/verbs/records.c",
         "\tif (head->flags & HEAD_SOON)\n\t\tpair->asked = records_first(pair);\n",
         "\t(void)head;\n",
+    ),
+    Fault(
+        "who waits for a lock never sleeps",
+        "src/base/lock.c",
+        "\telse\n\t\tlock_rest();\n",
+        "\telse\n\t\tsched_yield();\n",
+    ),
+    Fault(
+        "who has a lock that fork takes is interrupted",
+        "src/base/thread.c",
+        "\tpthread_sigmask(SIG_BLOCK, &waiting, before_p);\n",
+        "\tpthread_sigmask(SIG_BLOCK, NULL, before_p);\n",
     ),
 ]
 

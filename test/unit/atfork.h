@@ -3,8 +3,9 @@
  * Children that are made while another thread uses what a lock protects. What a file does at a fork it has to register
  * when it is loaded: so that is asked for first. If it did so at its first use, a child could be made just then; here
  * the registering call itself makes one before and one after, so it happens each time. Children use what the lock
- * protects, and fork as well: a handler that is known twice takes its lock twice. To be included by one file of a
- * program that replaces pthread_atfork.
+ * protects, and fork as well: a handler that is known twice takes its lock twice. And a handler of a signal forks, which
+ * comes whenever the thread has just taken a lock. To be included by one file of a program that replaces pthread_atfork
+ * and pthread_mutex_lock.
  */
 #ifndef ATFORK_H
 #define ATFORK_H
@@ -12,6 +13,7 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +76,46 @@ static void *atfork_uses(void *arg)
 	return NULL;
 }
 
+static pthread_t atfork_interrupted; /* the thread to which the signal comes; 0: it does not */
+static volatile sig_atomic_t atfork_handled;
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	int error = __real_pthread_mutex_lock(mutex);
+
+	if (load_relaxed(&atfork_interrupted) == pthread_self())
+		raise(SIGUSR1);
+	return error;
+}
+
+static void atfork_handler(int signal)
+{
+	pid_t pid;
+
+	(void)signal;
+	store_relaxed(&atfork_interrupted, 0); /* or fork itself would bring the next one */
+	pid = fork();
+	if (pid == 0)
+		_exit(0);
+	atfork_handled += child_status(pid) == 0;
+	store_relaxed(&atfork_interrupted, pthread_self());
+}
+
+static inline void atfork_interrupt(void (*use)(void))
+{
+	signal(SIGUSR1, atfork_handler);
+	alarm(ATFORK_LIMIT_S);
+	store_relaxed(&atfork_interrupted, pthread_self());
+	use();
+	store_relaxed(&atfork_interrupted, 0);
+	alarm(0);
+	signal(SIGUSR1, SIG_DFL);
+	assert_true(atfork_handled > 0);
+}
+
 /* Call it here, and in children that are made meanwhile. */
 static inline void atfork_try(void (*use)(void))
 {
@@ -83,6 +125,7 @@ static inline void atfork_try(void (*use)(void))
 	atfork_use = use;
 	use();
 	atfork_use = NULL;
+	atfork_interrupt(use);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	return; /* a child finds the locks of the one's allocator taken; the other permits it no thread */
 #endif

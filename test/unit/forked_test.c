@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/forked.h"
+#include "pair.h"
 #include "thole.h"
 #include "transport/datagram/responder.h"
 
@@ -56,6 +57,25 @@ static void answer_one(void)
 	responder_close(&responder);
 }
 
+/* Of this process's life its peer is told, too. */
+static void exchange_one(void)
+{
+	enum { LENGTH = 1 << 20 };
+	uint8_t *from = pair_filled(1, LENGTH), *to = calloc(1, LENGTH);
+	struct thole_request *receive, *send;
+	struct pair pair;
+
+	pair_open(&pair, (const char *const[]){"network=off", "bulk=one-copy", NULL});
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, UINT64_MAX, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	pair_check(1, to, LENGTH);
+	pair_close(&pair);
+	free(from);
+	free(to);
+}
+
 static unsigned threads(void)
 {
 	DIR *folder = opendir("/proc/self/task");
@@ -96,6 +116,7 @@ static void test_first_use(void **state)
 	atfork_try(add_one);
 	atfork_try(allocate_one);
 	atfork_try(answer_one);
+	atfork_try(exchange_one);
 }
 
 static void test_closed_in_the_child_alone(void **state)

@@ -27,6 +27,7 @@ struct service {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t signals; /* of who has it, but for the thread */
 static struct list_node responders = {&responders, &responders};
 static struct service *service;
 
@@ -117,12 +118,12 @@ static void *service_run(void *arg)
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &signals);
 }
 
 static void after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 }
 
 /* The child has no thread, and what it inherits answers for nobody; forked has closed it. It may open endpoints of
@@ -136,7 +137,7 @@ static void in_child(void)
 		container_of(node, struct responder, node)->running = false;
 	}
 	service = NULL;
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 }
 
 __attribute__((constructor)) static void service_begin(void) /* see forked.h */
@@ -200,7 +201,7 @@ static bool service_add(struct responder *responder)
 	struct service *ending;
 	bool added;
 
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &signals);
 	if (!service)
 		service = service_new();
 	added = service && epoll_ctl(service->fds[0], EPOLL_CTL_ADD, responder->fds[0], &event) == 0 &&
@@ -209,7 +210,7 @@ static bool service_add(struct responder *responder)
 		list_push_back(&responders, &responder->node);
 	responder->running = added;
 	ending = service_idle();
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 	service_end(ending);
 	return added;
 }
@@ -218,12 +219,12 @@ static void service_remove(struct responder *responder)
 {
 	struct service *ending;
 
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &signals);
 	list_remove(&responder->node);
 	for (unsigned i = 0; i < RESPONDER_SOCKETS && service; i++)
 		epoll_ctl(service->fds[0], EPOLL_CTL_DEL, responder->fds[i], NULL);
 	ending = service_idle();
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 	service_end(ending);
 }
 

@@ -25,6 +25,7 @@
 
 #include "base/forked.h"
 #include "base/limits.h"
+#include "base/thread.h"
 #include "transport/shm/shm.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -49,18 +50,19 @@ struct life_page {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t signals;       /* of who has the lock */
 static struct life_page *page; /* while there is a descriptor; it stays where it is: a thread's list goes through it */
 static int page_fd = -1;
 static struct forked forked;
 
 static void life_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	thread_lock(&lock, &signals);
 }
 
 static void life_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	thread_unlock(&lock, &signals);
 }
 
 __attribute__((constructor)) static void life_begin(void)
