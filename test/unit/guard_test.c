@@ -5,6 +5,7 @@
  */
 #include "unit.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -581,6 +582,55 @@ static void mac__is_gcm(void **state)
 	mac->close(context);
 }
 
+enum { NOT_HERE = 77 };
+
+static void *kept_context;
+static uint8_t kept_tag[PACKET_TAG_LONG];
+
+/* After libcrypto has cleared away, which does so sooner than what was registered before it was used. */
+static void mac_at_exit(void)
+{
+	static const uint8_t zeros[GUARD_KEY];
+	const struct mac *mac = mac_libcrypto();
+	uint8_t tags[2][PACKET_TAG_LONG];
+	void *context = mac->open(zeros);
+
+	if (!context || !mac->tag(context, 1, NULL, 0, tags[0]) || !mac->tag(kept_context, 1, NULL, 0, tags[1]))
+		_exit(1);
+	mac->close(context);
+	mac->close(kept_context);
+	for (int i = 0; i < 2; i++)
+		if (memcmp(tags[i], kept_tag, sizeof(kept_tag)) != 0)
+			_exit(2);
+	_exit(0);
+}
+
+/* Who exits may still send, also to somebody new. Before anything else in this program uses libcrypto. */
+static void mac__works_at_exit(void **state)
+{
+	static const uint8_t zeros[GUARD_KEY];
+	const struct mac *mac;
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL); /* cmocka's would go on with the next test, here */
+		atexit(mac_at_exit);
+		mac = mac_libcrypto();
+		if (!mac)
+			_exit(NOT_HERE);
+		kept_context = mac->open(zeros);
+		if (!kept_context || !mac->tag(kept_context, 1, NULL, 0, kept_tag))
+			_exit(3);
+		exit(4);
+	}
+	status = child_status(child);
+	if (status == NOT_HERE << 8)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 /* ---- Whole endpoints -------------------------------------------------------------------------------------- */
 
 static struct wire wires[2];
@@ -1106,6 +1156,7 @@ static void nack__bad_endpoint_of_one_that_answered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mac__works_at_exit),
 		cmocka_unit_test(tag__covers_every_bit),
 		cmocka_unit_test(tag__covers_the_length),
 		cmocka_unit_test(tag__is_the_one_that_is_due),

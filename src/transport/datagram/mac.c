@@ -18,7 +18,7 @@ typedef struct evp_cipher_st cipher;
 typedef struct evp_cipher_ctx_st context;
 
 static struct {
-	const cipher *(*aes_gcm)(void);
+	cipher *(*fetch)(void *library, const char *name, const char *properties);
 	context *(*make)(void);
 	void (*end)(context *);
 	int (*init)(context *, const cipher *, void *engine, const unsigned char *key, const unsigned char *nonce);
@@ -28,7 +28,9 @@ static struct {
 } crypto;
 
 static char trouble[TROUBLE_MAX];
-static bool loaded;
+/* NULL: there is none. It is kept: libcrypto clears away as the program exits, perhaps before what sends last then, and
+ * would have to look for it again for each context. */
+static cipher *aes_gcm;
 
 static void mac_close(void *mac)
 {
@@ -39,7 +41,7 @@ static void *mac_open(const uint8_t key[GUARD_KEY])
 {
 	context *mac = crypto.make();
 
-	if (mac && crypto.init(mac, crypto.aes_gcm(), NULL, key, NULL) == 1)
+	if (mac && crypto.init(mac, aes_gcm, NULL, key, NULL) == 1)
 		return mac;
 	if (mac)
 		crypto.end(mac);
@@ -68,7 +70,7 @@ static void mac_load(void)
 		const char *name;
 		void *where;
 	} names[] = {
-		{"EVP_aes_128_gcm", &crypto.aes_gcm},
+		{"EVP_CIPHER_fetch", &crypto.fetch},
 		{"EVP_CIPHER_CTX_new", &crypto.make},
 		{"EVP_CIPHER_CTX_free", &crypto.end},
 		{"EVP_EncryptInit_ex", &crypto.init},
@@ -77,13 +79,16 @@ static void mac_load(void)
 		{"EVP_CIPHER_CTX_ctrl", &crypto.control},
 	};
 
-	loaded = library != NULL;
+	bool loaded = library != NULL;
+
 	for (size_t i = 0; loaded && i < sizeof(names) / sizeof(names[0]); i++) {
 		*(void **)names[i].where = dlsym(library, names[i].name);
 		loaded = *(void **)names[i].where != NULL;
 	}
 	if (!loaded)
 		snprintf(trouble, sizeof(trouble), "%s", dlerror());
+	else if (!(aes_gcm = crypto.fetch(NULL, "AES-128-GCM", NULL)))
+		snprintf(trouble, sizeof(trouble), "OpenSSL's libcrypto has no AES-128-GCM here");
 }
 
 const struct mac *mac_libcrypto(void)
@@ -92,7 +97,7 @@ const struct mac *mac_libcrypto(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, mac_load);
-	return loaded ? &mac : NULL;
+	return aes_gcm ? &mac : NULL;
 }
 
 const char *mac_trouble(void)
