@@ -773,6 +773,40 @@ static void greeting__waits_for_descriptors_under_way(void **state)
 	}
 }
 
+/* So does who was held up before it greeted, for longer than the other side waits, now and then; but one that is always
+ * hung up on is not for ever at it. */
+static void greeting__comes_too_late(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static const struct {
+		int times, status;
+	} rows[] = {{1, 0}, {3, 0}, {INT_MAX, THOLE_ERR_PEER}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct thole_request *receive = NULL, *connecting;
+		struct pair pair;
+		char byte = 7, five = 5;
+
+		pair_open(&pair, options);
+		greeted = (struct greeted){.refused = rows[i].times, .reason = EPIPE};
+		if (rows[i].status == 0)
+			assert_int_equal(thole_recv(pair.b, THOLE_ANY, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		connecting = must_connect(pair.a, pair.a_to_b, 0);
+		if (receive)
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, &five, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, connecting, NULL), rows[i].status);
+		if (receive) {
+			assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+			assert_int_equal(byte, 5);
+			assert_int_equal(greeted.refused, 0);
+		}
+		assert_int_equal(shm_of(&pair.a->base)->connecting, 0);
+		greeted.refused = 0;
+		pair_close(&pair);
+	}
+}
+
 /* What an endpoint that closes leaves undone ends otherwise than what one leaves that dies; a greeting that it had not
  * read yet makes no difference. */
 static void shm__closed_is_not_dead(void **state)
@@ -1651,6 +1685,7 @@ int main(void)
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
+		cmocka_unit_test(greeting__comes_too_late),
 		cmocka_unit_test(shm__closed_is_not_dead),
 		cmocka_unit_test(shm__who_has_ended_is_forgotten),
 		cmocka_unit_test(shm__nobody_is_awaited),

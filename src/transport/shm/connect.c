@@ -34,6 +34,7 @@
 enum {
 	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
 	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
+	HUNG_UP_MAX = 8,              /* then who is there has nothing to do with us */
 };
 
 #define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
@@ -588,17 +589,19 @@ static bool connect_is_want(int reason)
 }
 
 /* The greeting was refused. Of a user's descriptors only so many may be sent and not yet received (RLIMIT_NOFILE): it
- * goes as soon as others have read theirs. Who has waited for it for too long meanwhile has closed the connection:
- * then by another one. */
+ * goes as soon as others have read theirs. Who has waited for it for too long meanwhile, or while this process was held
+ * up, has closed the connection: then by another one. */
 static int greeting_refused(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 	int reason = errno, fd = watch_take(peer->owner, &link->watch_out), other;
 
 	link->watch_out.fd = fd;
-	if (reason == ETOOMANYREFS)
+	if (reason == ETOOMANYREFS) {
+		link->hung_up = 0;
 		return THOLE_ERR_AGAIN;
-	if (link->connecting && reason == EPIPE) {
+	}
+	if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {
 		other = connect_socket();
 		if (other < 0)
 			return connect_wants(peer);

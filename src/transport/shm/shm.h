@@ -302,6 +302,7 @@ struct shm_peer {
 	uint8_t one_copy;         /* enum one_copy: may this process read and write the peer's memory? */
 	bool connected;           /* out may be used */
 	bool connecting;          /* the peer's listener was full, or the greeting did not go: try again */
+	uint8_t hung_up;          /* so many times in a row it closed a connection before the greeting */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
 	uint64_t cookie_address, cookie; /* from its greeting */
