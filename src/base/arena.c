@@ -98,7 +98,7 @@ static char *arena_address(const struct arena *arena, uint32_t at)
 	return arena->base + (uint64_t)at * ARENA_GRANULE;
 }
 
-static bool file_begin(struct arena_file *file, int fd)
+bool arena_file_begin(struct arena_file *file, int fd)
 {
 	struct stat status;
 
@@ -248,7 +248,7 @@ static bool arena_memfd(struct arena *arena)
 	if (fd < 0)
 		return false;
 	if (ftruncate(fd, (off_t)arena->size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0 &&
-	    file_begin(&arena->file, fd))
+	    arena_file_begin(&arena->file, fd))
 		return true;
 	close(fd);
 	return false;
@@ -371,7 +371,7 @@ static void children_come(void)
 	if (!children_have_file()) {
 		fd = limits_unnoticed(memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 		if (fd >= 0 && (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 ||
-				!file_begin(&children.file, fd)))
+				!arena_file_begin(&children.file, fd)))
 			close(fd);
 	}
 	children.page = children.file.fd < 0

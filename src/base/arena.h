@@ -83,6 +83,8 @@ bool arena_clear(void *address, size_t length);
 size_t arena_length(const void *block);
 /* Where other processes find this memory, if they can. */
 bool arena_find(const void *address, size_t length, struct arena_place *place_p);
+/* From now on it is this descriptor. False: it is none. */
+bool arena_file_begin(struct arena_file *file, int fd);
 /* Whether a descriptor is what it was: not closed, nor another file's now. A system call. */
 bool arena_file_is(const struct arena_file *file);
 /* Whether want of memory would be a signal at the first touch of a page: where the kernel accounts strictly. Then

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/forked.h"
 #include "pair.h"
@@ -137,12 +138,58 @@ static void test_closed_in_the_child_alone(void **state)
 	assert_true(fcntl(one, F_GETFD) < 0);
 }
 
+/* The descriptor of a name that begins so; -1: there is none. */
+static int descriptor_of(const char *name)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	int found = -1;
+
+	assert_non_null(folder);
+	for (const struct dirent *entry; (entry = readdir(folder));) {
+		char to[64] = "";
+
+		if (readlinkat(dirfd(folder), entry->d_name, to, sizeof(to) - 1) > 0 && strstr(to, name) == to)
+			found = atoi(entry->d_name);
+	}
+	closedir(folder);
+	return found;
+}
+
+/* Where endpoints were, a program that has none any more may close what it did not open, and have files of its own
+ * there. */
+static void test_files_of_the_program_stay(void **state)
+{
+	int life, own = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct stat was, is;
+	pid_t pid;
+
+	(void)state;
+	exchange_one();
+	life = descriptor_of("/memfd:thole life");
+	assert_true(life >= 0);
+	if ((pid = fork()) == 0) /* it has none of its parent's */
+		_exit(fcntl(life, F_GETFD) < 0 ? 0 : 1);
+	assert_int_equal(child_status(pid), 0);
+	assert_int_equal(dup2(own, life), life);
+	if ((pid = fork()) == 0)
+		_exit(fcntl(life, F_GETFD) >= 0 ? 0 : 1);
+	assert_int_equal(child_status(pid), 0);
+	exchange_one(); /* nor do peers get it */
+	assert_true(descriptor_of("/memfd:thole life") >= 0);
+	assert_int_equal(fstat(own, &was), 0);
+	assert_int_equal(fstat(life, &is), 0);
+	assert_int_equal(is.st_rdev, was.st_rdev);
+	close(own);
+	close(life);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_use),
 		cmocka_unit_test(test_child_answers_by_itself),
 		cmocka_unit_test(test_closed_in_the_child_alone),
+		cmocka_unit_test(test_files_of_the_program_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/forked.h"
+#include "base/arena.h"
 #include "base/limits.h"
 #include "base/thread.h"
 #include "transport/shm/shm.h"
@@ -52,8 +52,8 @@ struct life_page {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sigset_t signals;       /* of who has the lock */
 static struct life_page *page; /* while there is a descriptor; it stays where it is: a thread's list goes through it */
-static int page_fd = -1;
-static struct forked forked;
+/* It outlives all endpoints: by then the program may have closed it, and have a file of its own there. */
+static struct arena_file page_file = {.fd = -1};
 
 static void life_lock(void)
 {
@@ -65,9 +65,18 @@ static void life_unlock(void)
 	thread_unlock(&lock, &signals);
 }
 
-__attribute__((constructor)) static void life_begin(void)
+/* A child has no such page, and would speak for the dead as long as it kept the descriptor. */
+static void life_child(void)
 {
-	pthread_atfork(life_lock, life_unlock, life_unlock);
+	if (arena_file_is(&page_file))
+		close(page_file.fd);
+	page_file.fd = -1;
+	life_unlock();
+}
+
+__attribute__((constructor)) static void life_begin(void) /* see forked.h */
+{
+	pthread_atfork(life_lock, life_unlock, life_child);
 }
 
 /* ---- This process's -------------------------------------------------------------------------------- */
@@ -101,25 +110,21 @@ static struct life_page *page_make(int fd)
 	return made;
 }
 
-/* With the lock. A child of fork has no descriptor (forked.h), and begins anew. */
+/* With the lock. A child of fork has no descriptor, and begins anew. */
 static bool page_open(void)
 {
 	int fd;
 
-	if (page_fd >= 0)
+	if (arena_file_is(&page_file))
 		return true;
 	fd = limits_descriptor(memfd_create("thole life", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return false;
 	page = page_make(fd);
-	if (!page) {
-		close(fd);
-		return false;
-	}
-	page_fd = fd;
-	forked_remove(&forked);
-	forked_add(&forked, &page_fd, 1);
-	return true;
+	if (page && arena_file_begin(&page_file, fd))
+		return true;
+	close(fd);
+	return false;
 }
 
 #else
@@ -161,7 +166,7 @@ void life_tell(struct transport_peer *peer)
 	life_lock();
 	/* Without a page there will be none; where the socket is full the next message tells. */
 	link->life_told = !peer->owner->options.one_copy || !thread_is_known() || !page_open() || !page_take() ||
-			  connect_send(link->watch_out.fd, &announcement, sizeof(announcement), page_fd);
+			  connect_send(link->watch_out.fd, &announcement, sizeof(announcement), page_file.fd);
 	life_unlock();
 }
 
