@@ -10,7 +10,10 @@
 #include "base/limits.h"
 #include "base/thread.h"
 
-enum { EVENTS = 16 }; /* descriptors attended to before others may have the mutex */
+enum {
+	EVENTS = 16,    /* descriptors attended to before others may have the mutex */
+	LOOK_MS = 1000, /* whether it is to end, of who cannot be woken any more: see mxi_listener_is_whole */
+};
 
 static void mxi_listener_fds_close(struct mxi_listener *listener)
 {
@@ -31,6 +34,15 @@ static void mxi_listener_attend(struct mxi_listener *listener, const struct epol
 		listener->alarm();
 }
 
+/* Whether its descriptors are what they were: a program may have closed them (closefrom), and have files of its own
+ * there. Only those two that were registered with each other take this. */
+static bool mxi_listener_is_whole(const struct mxi_listener *listener)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = listener->timer_fd};
+
+	return epoll_ctl(listener->epoll_fd, EPOLL_CTL_MOD, listener->timer_fd, &event) == 0;
+}
+
 static void *mxi_listener_run(void *arg)
 {
 	struct mxi_listener *listener = arg;
@@ -38,10 +50,11 @@ static void *mxi_listener_run(void *arg)
 	bool ending = false;
 
 	while (!ending) {
-		int count = epoll_wait(listener->epoll_fd, events, EVENTS, -1);
+		bool whole = mxi_listener_is_whole(listener);
+		int count = whole ? epoll_wait(listener->epoll_fd, events, EVENTS, LOOK_MS) : 0;
 
 		pthread_mutex_lock(listener->mutex);
-		ending = listener->ending;
+		ending = listener->ending || !whole;
 		for (int i = 0; i < count && !ending; i++)
 			mxi_listener_attend(listener, &events[i]);
 		pthread_mutex_unlock(listener->mutex);
@@ -70,7 +83,8 @@ int mxi_listener_start(struct mxi_listener *listener)
 void mxi_listener_stop(struct mxi_listener *listener)
 {
 	listener->ending = true;
-	mxi_listener_alarm(listener, 1); /* long ago */
+	if (mxi_listener_is_whole(listener)) /* else the thread looks by itself, soon */
+		mxi_listener_alarm(listener, 1); /* long ago */
 	pthread_mutex_unlock(listener->mutex);
 	pthread_join(listener->thread, NULL);
 	pthread_mutex_lock(listener->mutex);

@@ -254,6 +254,28 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
+/* It ends also where it cannot be woken: a program that closes what it did not open closes its endpoints all the
+ * same. */
+static void thread__ends_without_descriptors(void **state)
+{
+	enum { LIMIT_S = 20 };
+	struct mxi_entry entry;
+	pid_t child;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it permits no threads in a child of several */
+#endif
+	if ((child = fork()) == 0) {
+		alarm(LIMIT_S);
+		open_entry(&entry, ID);
+		closefrom(3);
+		mxi_directory_withdraw(&entry);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+}
+
 static void entries__come_and_go_in_threads(void **state)
 {
 	pthread_t others[4];
@@ -762,6 +784,7 @@ int main(void)
 		cmocka_unit_test(claim__ends_with_its_process),
 		cmocka_unit_test(claim__is_not_inherited),
 		cmocka_unit_test(thread__is_there_while_an_entry_is),
+		cmocka_unit_test(thread__ends_without_descriptors),
 		cmocka_unit_test(entries__come_and_go_in_threads),
 		cmocka_unit_test(question__is_answered_within_a_process),
 		cmocka_unit_test(question__is_answered_by_another_process),

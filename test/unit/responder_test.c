@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +200,36 @@ static void stop__is_survived(void **state)
 	responder_close(&responder);
 }
 
+/* A program that has closed what it did not open, and has files of its own there, closes its endpoints all the same,
+ * and the files stay as they were. */
+static void close__of_closed_descriptors(void **state)
+{
+	enum { LIMIT_S = 20, FILES = 40, COPIES_FROM = 200 };
+	struct responder responder;
+	struct stat status;
+	pid_t child;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it permits no threads in a child of several */
+#endif
+	if ((child = fork()) == 0) {
+		int copies[FILES]; /* of what is closed along with the responder */
+
+		alarm(LIMIT_S);
+		(void)responder_any(&responder);
+		closefrom(3);
+		for (int i = 0; i < FILES; i++)
+			copies[i] = fcntl(memfd_create("own", MFD_CLOEXEC), F_DUPFD_CLOEXEC, COPIES_FROM);
+		responder_close(&responder);
+		for (int i = 0; i < FILES; i++)
+			if (fstat(copies[i], &status) != 0 || status.st_size > 0)
+				_exit(2);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+}
+
 /* A port that is taken, or a privileged one, is no reason to give up: there are others. All else says what it was. */
 static void open__says_what_it_was(void **state)
 {
@@ -233,6 +265,7 @@ int main(void)
 		cmocka_unit_test(connections__are_reset),
 		cmocka_unit_test(close__leaves_the_others),
 		cmocka_unit_test(stop__is_survived),
+		cmocka_unit_test(close__of_closed_descriptors),
 		cmocka_unit_test(open__says_what_it_was),
 	};
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* responder: see responder.h. The lock is held while sockets are looked at, so that none is closed under the thread. */
+/*
+ * responder: see responder.h. The lock is held while sockets are looked at, so that none is closed under the thread.
+ *
+ * A program may close descriptors that it has not opened (closefrom), and have files of its own there. So the thread is
+ * ended by a flag, which it looks at from time to time, and woken by what only those two descriptors take that have
+ * been registered with each other: nothing is written to the one or read from the other.
+ */
 #include "transport/datagram/responder.h"
 
 #include <errno.h>
@@ -10,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/endian.h"
 #include "base/error.h"
@@ -17,13 +24,18 @@
 #include "base/siphash.h"
 #include "base/thread.h"
 
-enum { EVENTS = 16, UDP_HEAD = 8 };
+enum {
+	EVENTS = 16,
+	UDP_HEAD = 8,
+	LOOK_MS = 1000, /* of who cannot be woken any more: its descriptors are closed */
+};
 
 /* The thread, and what it sleeps on. */
 struct service {
 	pthread_t thread;
 	struct forked forked;
-	int fds[2]; /* epoll; an eventfd that says that it should end */
+	int fds[2]; /* epoll; an eventfd that is always readable, in which epoll takes an interest when it should end */
+	bool ending;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,17 +98,33 @@ static void let_go(const struct responder *responder)
 	}
 }
 
+/* Whether its descriptors are what they were: then it wakes by the one from now on, or not. */
+static bool service_wakes(const struct service *own, bool wakes)
+{
+	struct epoll_event event = {.events = wakes ? EPOLLIN : 0};
+
+	return epoll_ctl(own->fds[0], EPOLL_CTL_MOD, own->fds[1], &event) == 0;
+}
+
+static bool service_ends(const struct service *own)
+{
+	return load_acquire(&own->ending); /* partner: service_end */
+}
+
 /* Returns whether the thread should go on. */
 static bool service_turn(const struct service *own)
 {
 	struct epoll_event events[EVENTS];
 	struct list_node *node;
-	uint64_t end;
+	int count;
 
-	if (epoll_wait(own->fds[0], events, EVENTS, -1) < 0)
-		return errno == EINTR;
-	if (read(own->fds[1], &end, sizeof(end)) > 0)
+	if (!service_wakes(own, false) || service_ends(own)) /* in this order: it may be said now, too */
 		return false;
+	count = epoll_wait(own->fds[0], events, EVENTS, LOOK_MS);
+	if (service_ends(own))
+		return false;
+	if (count <= 0)
+		return count == 0 || errno == EINTR;
 	pthread_mutex_lock(&lock);
 	for (node = list_first(&responders); node; node = list_next(&responders, node)) {
 		answer(container_of(node, struct responder, node));
@@ -155,13 +183,13 @@ static void service_free(struct service *own)
 
 static struct service *service_new(void)
 {
-	struct epoll_event event = {.events = EPOLLIN};
+	struct epoll_event event = {.events = 0};
 	struct service *own = calloc(1, sizeof(*own));
 
 	if (!own)
 		return NULL;
 	own->fds[0] = limits_own(epoll_create1(EPOLL_CLOEXEC));
-	own->fds[1] = limits_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	own->fds[1] = limits_own(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
 	forked_add(&own->forked, own->fds, 2);
 	if (own->fds[0] < 0 || own->fds[1] < 0 || epoll_ctl(own->fds[0], EPOLL_CTL_ADD, own->fds[1], &event) != 0 ||
 	    (errno = thread_start(&own->thread, "thole-here", service_run, own)) != 0) {
@@ -185,12 +213,12 @@ static struct service *service_idle(void)
 static void service_end(struct service *ending)
 {
 	int error = errno;
-	uint64_t one = 1;
 
 	if (!ending)
 		return;
-	if (write(ending->fds[1], &one, sizeof(one)) == sizeof(one))
-		pthread_join(ending->thread, NULL);
+	store_release(&ending->ending, true); /* partner: service_ends */
+	(void)service_wakes(ending, true);    /* else it looks by itself, soon */
+	pthread_join(ending->thread, NULL);
 	service_free(ending);
 	errno = error;
 }
