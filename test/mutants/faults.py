@@ -5221,8 +5221,8 @@ FAULTS = [
     Fault(
         "who gave up waiting for a greeting is lost",
         "src/transport/shm/connect.c",
-        "if (link->connecting && reason == EPIPE) {",
-        "if (!link->connecting && reason == EPIPE) {",
+        "if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
+        "if (!link->connecting && reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
     ),
     Fault(
         "who reads a region that has ended meanwhile takes that for what it asked for",
@@ -6593,8 +6593,8 @@ FAULTS = [
     Fault(
         "a thread whose sleep was interrupted ends",
         RESPONDER,
-        "return errno == EINTR;",
-        "return false;",
+        "return count == 0 || errno == EINTR;",
+        "return count == 0;",
     ),
     Fault(
         "behind the last counter of all are more",
@@ -7890,6 +7890,48 @@ FAULTS = [
         "src/base/thread.c",
         "\tpthread_sigmask(SIG_BLOCK, &waiting, before_p);\n",
         "\tpthread_sigmask(SIG_BLOCK, NULL, before_p);\n",
+    ),
+    Fault(
+        "who is held up before its first greeting is lost",
+        "src/transport/shm/connect.c",
+        "if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
+        "if (link->connecting && reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
+    ),
+    Fault(
+        "who is hung up on greets for ever",
+        "src/transport/shm/connect.c",
+        "++link->hung_up < HUNG_UP_MAX) {",
+        "link->hung_up < HUNG_UP_MAX) {",
+    ),
+    Fault(
+        "a child closes what has the number of this process's page",
+        "src/transport/shm/life.c",
+        "\tif (arena_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
+        "\tif (page_file.fd >= 0)\n\t\tclose(page_file.fd);\n",
+    ),
+    Fault(
+        "a child keeps the page of its parent's life",
+        "src/transport/shm/life.c",
+        "\tif (arena_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
+        "",
+    ),
+    Fault(
+        "peers are told of a file of the program's",
+        "src/transport/shm/life.c",
+        "\tif (arena_file_is(&page_file))\n\t\treturn true;\n",
+        "\tif (page_file.fd >= 0)\n\t\treturn true;\n",
+    ),
+    Fault(
+        "who answers for nobody ends by its descriptors alone",
+        "src/transport/datagram/responder.c",
+        "\tcount = epoll_wait(own->fds[0], events, EVENTS, LOOK_MS);",
+        "\tcount = epoll_wait(own->fds[0], events, EVENTS, -1);",
+    ),
+    Fault(
+        "MX's listener ends by its descriptors alone",
+        "mx/mx_listener.c",
+        "events, EVENTS, LOOK_MS)",
+        "events, EVENTS, -1)",
     ),
 ]
 

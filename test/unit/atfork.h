@@ -3,9 +3,9 @@
  * Children that are made while another thread uses what a lock protects. What a file does at a fork it has to register
  * when it is loaded: so that is asked for first. If it did so at its first use, a child could be made just then; here
  * the registering call itself makes one before and one after, so it happens each time. Children use what the lock
- * protects, and fork as well: a handler that is known twice takes its lock twice. And a handler of a signal forks, which
- * comes whenever the thread has just taken a lock. To be included by one file of a program that replaces pthread_atfork
- * and pthread_mutex_lock.
+ * protects, and fork as well: a handler that is known twice takes its lock twice. And the handler of a signal forks,
+ * which comes whenever the thread has just taken a lock. To be included by one file of a program that replaces
+ * pthread_atfork and pthread_mutex_lock.
  */
 #ifndef ATFORK_H
 #define ATFORK_H
