@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An endpoint as a whole: what it is opened with, what it says of itself, and that nothing is left of it. */
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "descriptors.h"
 #include "endpoint/timer.h"
 #include "pair.h"
@@ -57,6 +61,43 @@ static void open__says_nothing_of_what_it_does_without(void **state)
 	for (unsigned i = 0; i < 100 && thole_capability(i, &capability) == 0; i++)
 		assert_non_null(strstr(thole_detail(), "is no option"));
 	thole_endpoint_close(endpoint);
+}
+
+static volatile sig_atomic_t children_heard;
+
+static void child_heard(int signal)
+{
+	children_heard += signal == SIGCHLD;
+}
+
+int __real_waitpid(pid_t pid, int *status, int options);
+int __wrap_waitpid(pid_t pid, int *status, int options);
+
+static int interrupted; /* so many waits for a child are, by a signal */
+
+int __wrap_waitpid(pid_t pid, int *status, int options)
+{
+	if (interrupted == 0)
+		return __real_waitpid(pid, status, options);
+	interrupted--;
+	errno = EINTR;
+	return -1;
+}
+
+/* What asks the kernel by a child leaves none, and the program hears of none. */
+static void capability__has_no_children(void **state)
+{
+	struct thole_capability capability;
+
+	(void)state;
+	signal(SIGCHLD, child_heard);
+	for (unsigned i = 0; thole_capability(i, &capability) == 0; i++)
+		interrupted = 3;
+	interrupted = 0;
+	assert_int_equal(__real_waitpid(-1, NULL, WNOHANG | __WALL), -1);
+	assert_int_equal(errno, ECHILD);
+	assert_int_equal(children_heard, 0);
+	signal(SIGCHLD, SIG_DFL);
 }
 
 /* Peers cannot know how tags are hashed, though they have the same program. */
@@ -171,6 +212,7 @@ int main(void)
 		cmocka_unit_test(close__leaves_no_descriptor),
 		cmocka_unit_test(open__that_fails_leaves_no_descriptor),
 		cmocka_unit_test(open__says_nothing_of_what_it_does_without),
+		cmocka_unit_test(capability__has_no_children),
 		cmocka_unit_test(match__is_salted_anew),
 		cmocka_unit_test(threads__of_a_progress_thread_take_a_lock),
 		cmocka_unit_test(counters__as_many_as_there_is_room_for),
