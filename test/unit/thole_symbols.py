@@ -2,7 +2,8 @@
 """What libthole.so exports, and what all that is installed needs of glibc: thole_symbols.py READELF HEADER LIBRARY...
 
 The first library is libthole.so: it exports the functions of the header, each under a version, and nothing else. What
-is built here is to run on systems of glibc 2.34 (RHEL, Rocky and Alma 9), so no file may need a later version of it.
+is built here is to run on systems of glibc 2.34 (RHEL, Rocky and Alma 9), so no file may need a later version of it. It
+stays loaded whatever dlclose says.
 """
 
 from __future__ import annotations
@@ -48,10 +49,18 @@ def too_new(library: str, symbols: str) -> list[str]:
     return wrong
 
 
+def unloadable(library: str, dynamic: str) -> list[str]:
+    """What dlclose would take from under threads and handlers, and lose memory with."""
+    if re.search(r"\bNODELETE\b", dynamic):
+        return []
+    return [f"{Path(library).name} may be unloaded: link it with -z nodelete"]
+
+
 def main() -> int:
     program, header, *libraries = sys.argv[1:]
     tables = {library: readelf(program, library, "--dyn-syms") for library in libraries}
     wrong = wrong_exports(tables[libraries[0]], Path(header))
+    wrong += unloadable(libraries[0], readelf(program, libraries[0], "--dynamic"))
     for library, symbols in tables.items():
         wrong += too_new(library, symbols)
     print("\n".join(wrong) or f"{len(declared(Path(header)))} functions, {len(libraries)} files")

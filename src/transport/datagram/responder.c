@@ -209,7 +209,7 @@ static struct service *service_idle(void)
 	return idle;
 }
 
-/* Without the lock. With the last responder the thread ends, so that the library may be unloaded. errno stays. */
+/* Without the lock. With the last responder the thread ends. errno stays. */
 static void service_end(struct service *ending)
 {
 	int error = errno;
