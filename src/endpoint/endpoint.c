@@ -26,10 +26,13 @@ __asm__(".pushsection .bss.thole_endpoints_used, \"aw\", %nobits\n"
 	".zero 4\n"
 	".popsection\n");
 
+static uint32_t generation; /* of this process: its ancestors' forks */
+
 /* A child uses none of its parent's. */
 static void endpoints_fork_child(void)
 {
 	store_relaxed(&thole_endpoints_used, 0);
+	generation++;
 }
 
 __attribute__((constructor)) static void endpoints_begin(void)
@@ -83,6 +86,7 @@ int endpoint_create(const struct thole_endpoint_attr *attr, const struct options
 
 	if (!endpoint)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
+	whole->generation = generation;
 	endpoint->base.up = &message_upcalls;
 	endpoint->base.options = *options;
 	endpoint->base.counters = endpoint_of(endpoint)->own_counters;
@@ -377,7 +381,8 @@ static void endpoint_notify_close(struct thole_endpoint *endpoint)
 
 void thole_endpoint_close(struct thole_endpoint *endpoint)
 {
-	if (!endpoint)
+	/* What an object's destructor does in a child: its parent's, which has none of its shared memory here. */
+	if (!endpoint || endpoint_of(endpoint)->generation != generation)
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);

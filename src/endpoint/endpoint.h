@@ -49,6 +49,7 @@ struct endpoint {
 	uint32_t quiet_idle;         /* and by how many had found nothing when it was looked at last */
 	uint64_t await_ns;           /* when peers that only receives wait for are connected to; 0: nobody looked */
 	struct progress_thread *thread;
+	uint32_t generation;         /* forks that the process which opened it had come by */
 
 	struct driver driver;        /* what core.base.driver is, where it is there */
 

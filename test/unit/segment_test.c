@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "descriptors.h"
+#include "mappings.h"
 #include "pair.h"
 
 static const char *const options[] = {"bulk_ring=64k", NULL};
@@ -388,6 +389,42 @@ static void sleep__where_a_producer_has_no_membarrier(void **state)
 	}
 }
 
+static int descriptor_of_ring(const struct pair *pair)
+{
+	return shm_link(&endpoint_peer(pair->a, pair->a_to_b)->base)->out.fd;
+}
+
+/* A child has nothing of a segment, so that the memory goes with its parent, and does no harm to it by closing. */
+static void fork__leaves_segments_behind(void **state)
+{
+	struct thole_request *receive;
+	struct pair pair;
+	char byte = 1;
+	pid_t child;
+	int fd;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		if (i > 0)
+			continue;
+		fd = descriptor_of_ring(&pair);
+		assert_true(fd >= 0);
+		assert_true(mappings_of("/memfd:thole (") > 0);
+		if ((child = fork()) == 0) {
+			thole_endpoint_close(pair.a);
+			_exit(mappings_of("/memfd:thole (") == 0 && fcntl(fd, F_GETFD) < 0 &&
+			      descriptor_of_ring(&pair) < 0 ? 0 : 1);
+		}
+		assert_int_equal(child_status(child), 0);
+	}
+	pair_close(&pair);
+	assert_int_equal(mappings_of("/memfd:thole ("), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +439,7 @@ int main(void)
 		cmocka_unit_test(create__beside_a_timer),
 		cmocka_unit_test(enlarge__refused),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
+		cmocka_unit_test(fork__leaves_segments_behind),
 	};
 
 	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);

@@ -194,6 +194,7 @@ bool life_arrived(struct transport_peer *peer, const void *message, size_t size,
 	other = mmap(NULL, LIFE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
 	if (other == MAP_FAILED)
 		return true;
+	madvise((void *)(uintptr_t)other, LIFE_SIZE, MADV_DONTFORK);
 	word_at = load_relaxed(&other->word_at); /* it may change, as all that is the peer's */
 	if (word_at % sizeof(uint32_t) || word_at > LIFE_SIZE - sizeof(uint32_t)) {
 		munmap((void *)(uintptr_t)other, LIFE_SIZE);

@@ -2,7 +2,8 @@
 /*
  * segment: the memory of one direction. A memfd, so it needs no /dev/shm and leaves nothing behind; sealed against
  * changes of its size, so that its consumer cannot be made to fault. All that will be written is allocated
- * before, so that want of memory is an error here and not a signal later.
+ * before, so that want of memory is an error here and not a signal later. A child of fork has none of it: it may not
+ * use its parent's endpoints, and the memory would stay as long as the child does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +74,9 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 				  (unsigned long long)size);
 		goto fail;
 	}
+	madvise(memory, size, MADV_DONTFORK);
 	*ring = (struct ring_out){.segment = memory, .size = size, .fd = fd};
+	forked_add(&ring->forked, &ring->fd, 1);
 	ring->produced = ring->consumed = ring->reclaimed = segment_first(owner);
 	ring->areas[AREA_SMALL] = (struct area){
 		.base = ring->segment->small,
@@ -119,6 +122,7 @@ int segment_accept(struct ring_in *ring, int fd)
 	segment = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (segment == MAP_FAILED)
 		return THOLE_ERR_MEMORY;
+	madvise(segment, size, MADV_DONTFORK);
 	first = load_relaxed(&segment->first);
 	if (segment->magic != SEGMENT_MAGIC || segment->version != SEGMENT_VERSION || first >= RING_SLOTS) {
 		munmap(segment, size);
@@ -143,6 +147,13 @@ static bool segment_is_whole(const struct ring_out *ring)
 	return true;
 }
 
+static void segment_close(struct ring_out *ring)
+{
+	forked_remove(&ring->forked);
+	ring->forked = (struct forked){0};
+	forked_close(&ring->fd);
+}
+
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which)
 {
 	uint64_t from;
@@ -162,10 +173,8 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 		madvise(ring->areas[which].base, size, MADV_POPULATE_WRITE);
 #endif
 	}
-	if (segment_is_whole(ring)) {
-		close(ring->fd);
-		ring->fd = -1;
-	}
+	if (segment_is_whole(ring))
+		segment_close(ring);
 }
 
 void segment_withdraw(struct ring_out *ring)
@@ -181,8 +190,7 @@ void segment_release_out(struct ring_out *ring)
 	if (!ring->segment)
 		return;
 	munmap(ring->segment, ring->size);
-	if (ring->fd >= 0)
-		close(ring->fd);
+	segment_close(ring);
 	ring->segment = NULL;
 }
 

@@ -182,7 +182,8 @@ struct ring_out {
 	bool refused[AREAS];
 	uint8_t far;        /* votes that a line which its consumer polls takes long to come here, */
 	uint16_t foreseen;  /* and answers since the last one */
-	int fd;             /* the memfd, until all of it is allocated */
+	int fd;             /* the memfd, until all of it is allocated, */
+	struct forked forked; /* which no child keeps */
 	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
 	uint32_t bulk;       /* AREA_*, of the pieces that are pushed now */
