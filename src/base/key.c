@@ -71,7 +71,9 @@ static int key_read(const char *path, int fd, uint64_t *key_p)
 	error = key_judge(path, &status);
 	if (error)
 		return error;
-	size = read(fd, text, sizeof(text) - 1);
+	do
+		size = read(fd, text, sizeof(text) - 1);
+	while (size < 0 && errno == EINTR);
 	text[size > 0 ? size : 0] = '\0';
 	if (size < 0 || size > KEY_BYTES_MAX || !key_parse(text, key_p))
 		return error_set(THOLE_ERR_ARGUMENT,

@@ -172,9 +172,9 @@ static char *file_read(const char *path)
 	text = malloc(FILE_BYTES_MAX + 1);
 	if (!text)
 		goto failed;
-	while (length <= FILE_BYTES_MAX &&
-	       (got = read(fd, text + length, FILE_BYTES_MAX + 1 - length)) > 0)
-		length += (size_t)got;
+	while (length <= FILE_BYTES_MAX && ((got = read(fd, text + length, FILE_BYTES_MAX + 1 - length)) > 0 ||
+					    (got < 0 && errno == EINTR)))
+		length += got > 0 ? (size_t)got : 0;
 	if (got < 0)
 		goto failed;
 	errno = EFBIG;
