@@ -7933,6 +7933,42 @@ FAULTS = [
         "events, EVENTS, LOOK_MS)",
         "events, EVENTS, -1)",
     ),
+    Fault(
+        "a child keeps what its parent sends by",
+        "src/transport/shm/segment.c",
+        "\tmadvise(memory, size, MADV_DONTFORK);\n",
+        "",
+    ),
+    Fault(
+        "a child keeps what its parent receives by",
+        "src/transport/shm/segment.c",
+        "\tmadvise(segment, size, MADV_DONTFORK);\n",
+        "",
+    ),
+    Fault(
+        "a child keeps the descriptor of a segment",
+        "src/transport/shm/segment.c",
+        "\tforked_add(&ring->forked, &ring->fd, 1);\n",
+        "\t(void)forked_add;\n",
+    ),
+    Fault(
+        "a child closes its parent's endpoints",
+        "src/endpoint/endpoint.c",
+        " || endpoint_of(endpoint)->generation != generation",
+        "",
+    ),
+    Fault(
+        "who asks by a child leaves it",
+        "src/endpoint/capability.c",
+        "\twhile (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)\n\t\t;\n",
+        "\t(void)waitpid(child, NULL, __WALL);\n",
+    ),
+    Fault(
+        "the program hears of a child that asks",
+        "src/endpoint/capability.c",
+        "syscall(SYS_clone, 0, NULL,",
+        "syscall(SYS_clone, SIGCHLD, NULL,",
+    ),
 ]
 
 
