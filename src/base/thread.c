@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/thread.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <unistd.h>
 
 enum { STACK_BYTES = 256 << 10 }; /* some times what our threads use */
+
+/* The C library takes what each thread has of its own for all libraries (TLS) from its stack, which may be more than
+ * that; it says how much goes to this and to what no thread can do without. */
+static size_t stack_bytes(const pthread_attr_t *attributes)
+{
+	size_t (*least)(const pthread_attr_t *) =
+		(size_t (*)(const pthread_attr_t *))(uintptr_t)dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+
+	return STACK_BYTES + (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN);
+}
 
 int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg)
 {
@@ -15,12 +27,11 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg),
 	int error;
 
 	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes,
-				  STACK_BYTES > PTHREAD_STACK_MIN ? (size_t)STACK_BYTES : (size_t)PTHREAD_STACK_MIN);
+	pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits this */
 	error = pthread_create(thread_p, &attributes, run, arg);
-	if (error) /* libraries with much memory of each thread's own take it from the stack */
+	if (error) /* a C library that does not say */
 		error = pthread_create(thread_p, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);

@@ -7969,6 +7969,12 @@ FAULTS = [
         "syscall(SYS_clone, 0, NULL,",
         "syscall(SYS_clone, SIGCHLD, NULL,",
     ),
+    Fault(
+        "memory of each thread's own is taken from our stacks",
+        "src/base/thread.c",
+        "STACK_BYTES + (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN)",
+        "STACK_BYTES + 0 * (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN)",
+    ),
 ]
 
 
