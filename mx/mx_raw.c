@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/forked.h"
 #include "base/limits.h"
 #include "base/lock.h"
 #include "mx_board.h"
@@ -52,7 +53,8 @@ enum {
 
 struct mx_raw_endpoint {
 	struct mxi_board board;
-	int packet_fd, name_fd; /* frames, and the claim on the board */
+	int packet_fd, name_fd; /* frames, and the claim on the board, */
+	struct forked forked;   /* which a child would keep up */
 	int event_fd, epoll_fd; /* sends that are done, and both kinds of event */
 	struct lock lock;       /* of the ring */
 	void *sent[SENDS_MAX];  /* contexts, a ring */
@@ -74,8 +76,10 @@ static mx_return_t mxi_raw_open_name(struct mx_raw_endpoint *raw)
 
 	mxi_place_raw(&place, raw->board.nic_id);
 	raw->name_fd = mxi_post_claim(&place);
-	if (raw->name_fd >= 0)
+	if (raw->name_fd >= 0) {
+		forked_add(&raw->forked, &raw->name_fd, 1);
 		return MX_SUCCESS;
+	}
 	if (errno == EADDRINUSE)
 		return (mx_return_t)error_set(MX_BUSY,
 					      "another program on this host has the raw endpoint of board %" PRIu32,
@@ -141,8 +145,10 @@ static mx_return_t mxi_raw_open_events(struct mx_raw_endpoint *raw)
 
 static void mxi_raw_close_all(struct mx_raw_endpoint *raw)
 {
-	const int fds[] = {raw->packet_fd, raw->name_fd, raw->event_fd, raw->epoll_fd};
+	const int fds[] = {raw->packet_fd, raw->event_fd, raw->epoll_fd};
 
+	forked_remove(&raw->forked);
+	forked_close(&raw->name_fd);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

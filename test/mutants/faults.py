@@ -7975,6 +7975,12 @@ FAULTS = [
         "STACK_BYTES + (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN)",
         "STACK_BYTES + 0 * (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN)",
     ),
+    Fault(
+        "a child keeps a board for raw frames",
+        "mx/mx_raw.c",
+        "\t\tforked_add(&raw->forked, &raw->name_fd, 1);\n",
+        "\t\t(void)forked_add;\n",
+    ),
 ]
 
 

@@ -274,6 +274,29 @@ static void handle__tells_of_sends(void **state)
 	assert_int_equal(poll(&look, 1, 0), 0);
 }
 
+/* A child that lives on does not keep the board from whoever comes next. */
+static void claim__is_not_inherited(void **state)
+{
+	int ends[2]; /* the child's and its parent's */
+	pid_t child;
+	char byte;
+
+	(void)state;
+	need_namespace();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	if ((child = fork()) == 0) {
+		close(ends[1]);
+		_exit(write(ends[0], "", 1) == 1 && read(ends[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	assert_int_equal(read(ends[1], &byte, 1), 1); /* it is there */
+	assert_int_equal(mx_raw_close_endpoint(raw), MX_SUCCESS);
+	raw = NULL;
+	assert_int_equal(mx_raw_open_endpoint(0, NULL, 0, &raw), MX_SUCCESS);
+	close(ends[0]);
+	close(ends[1]);
+	assert_int_equal(child_status(child), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +306,7 @@ int main(void)
 		opened(sends__are_bounded_and_in_order),
 		opened(sends__fetched_by_another_thread),
 		opened(open__once_a_board),
+		opened(claim__is_not_inherited),
 		opened(arguments__are_checked),
 	};
 
