@@ -10,8 +10,8 @@
  * has no descriptor left, waits in the queue, and has its answer by then: the thread looks again after each rest.
  *
  * Owns the thread, and for each endpoint two sockets. The thread is there as long as there is an endpoint; it sleeps
- * unless somebody asks, and works a bounded part of the time whoever does what: the kernel drops datagrams that are no
- * questions of this job.
+ * unless somebody asks, but for a look once a second whether it should end, and works a bounded part of the time
+ * whoever does what: the kernel drops datagrams that are no questions of this job.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_RESPONDER_H
 #define THOLE_TRANSPORT_DATAGRAM_RESPONDER_H
