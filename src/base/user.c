@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/host.h"
 
 enum {
@@ -31,15 +32,25 @@ static bool user_map_is_whole(void)
 	return sum == UINT32_MAX;
 }
 
-bool user_is_several(uid_t uid)
+/* The number of those without one: asked for once, since each connection and each notice needs it. */
+static uid_t user_overflow(void)
 {
-	unsigned overflow;
+	static uint64_t known; /* and one more; 0: not yet */
+	uint64_t overflow = load_relaxed(&known);
+	unsigned told;
 	char text[16];
 
-	host_read("/proc/sys/kernel/overflowuid", text, sizeof(text));
-	if (sscanf(text, "%u", &overflow) != 1)
-		overflow = USER_OVERFLOW;
-	return uid == overflow && !user_map_is_whole();
+	if (overflow == 0) {
+		host_read("/proc/sys/kernel/overflowuid", text, sizeof(text));
+		overflow = (uint64_t)(sscanf(text, "%u", &told) == 1 ? told : USER_OVERFLOW) + 1;
+		store_relaxed(&known, overflow);
+	}
+	return (uid_t)(overflow - 1);
+}
+
+bool user_is_several(uid_t uid)
+{
+	return uid == user_overflow() && !user_map_is_whole();
 }
 
 /* Whether this process may send signals to that one: for that the kernel compares the users themselves. A process id
@@ -55,7 +66,7 @@ static bool user_is_signalled(pid_t pid, int socket)
 		close(pidfd);
 		return error == 0;
 	}
-	if (socket >= 0 && errno != ENOPROTOOPT)
+	if (socket >= 0 && errno != ENOPROTOOPT && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
 		return false; /* that process has ended */
 	return pid > 0 && kill(pid, 0) == 0;
 }

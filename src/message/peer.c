@@ -427,6 +427,11 @@ int peer_gone(const struct peer *peer)
 				 "peer %u (%s) has another version of Thole: all processes of a host, and all hosts of "
 				 "a job, need the same",
 				 peer->base.index, peer->base.address.text);
+	if (peer->base.gone_status == THOLE_ERR_ADDRESS)
+		return error_set(THOLE_ERR_ADDRESS,
+				 "peer %u (%s) is gone: what is sent there does not come from the address that this side "
+				 "has; the option interface names the one that leads there",
+				 peer->base.index, peer->base.address.text);
 	if (peer->base.gone_status == THOLE_ERR_UNSUPPORTED)
 		return error_set(THOLE_ERR_UNSUPPORTED,
 				 "peer %u (%s) is gone: one side has not what the other one asks for, as its codec or "
@@ -452,7 +457,7 @@ int peer_gone_empty(const struct peer *peer)
 	int status = peer->base.gone_status;
 
 	if (status == THOLE_ERR_ACCESS || status == THOLE_ERR_ADDRESS || status == THOLE_ERR_PROTOCOL ||
-	    status == THOLE_ERR_UNSUPPORTED) /* it was never there: there is a remedy */
+	    status == THOLE_ERR_UNSUPPORTED) /* there is a remedy */
 		return peer_gone(peer);
 	return error_set(status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
 			 "peer %u (%s) is gone and nothing of it is left", peer->base.index, peer->base.address.text);

@@ -78,6 +78,7 @@ static void ahead__is_held_once(void **state)
 	assert_int_equal(host_count(host, COUNTER_FRAMES_HELD), 3);
 	assert_int_equal(host_count(host, COUNTER_DROPPED_FULL), 0);
 	assert_false(host_takes(host, 1));
+	assert_true(engine_drained(host->engine)); /* nothing of ours waits for anybody */
 	stranger_sends(host, &own, 1);
 	for (uint32_t i = 1; i <= 4; i++)
 		assert_true(host_takes(host, i));

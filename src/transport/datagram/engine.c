@@ -180,14 +180,14 @@ bool engine_busy(const struct engine *engine)
 	return engine->burst->count > 0 || !list_empty(&engine->dirty) || !list_empty(&engine->serving);
 }
 
-/* Frames are there until their peer has them or is gone. */
+/* Frames are there until their peer has them or is gone; but for those of peers that wait here for one before them. */
 bool engine_drained(const struct engine *engine)
 {
 	uint32_t live = engine->small_frames.live + engine->large_frames.live;
 
 	for (unsigned i = 0; i < TRAIN_SIZES; i++)
 		live += engine->trains[i].live;
-	return live == 0;
+	return live == engine->held;
 }
 
 /* Whether a message of which so many bytes are left, with nothing under way, goes as two packets of one length: where

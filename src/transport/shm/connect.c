@@ -263,10 +263,11 @@ static struct transport_peer *greeting_look(struct transport_owner *owner, int f
  * the end of the connection. Who waits for them here is not to wait for ever either. */
 static void greeting_lost(struct transport_peer *peer, pid_t pid)
 {
-	struct shm_peer *link = peer ? shm_peer_get(peer) : NULL;
+	struct shm_peer *link;
 
 	if (!peer || peer->gone)
 		return;
+	link = shm_peer_get(peer);
 	if (!link)
 		peer->owner->up->lost(peer, THOLE_ERR_PEER); /* there is nothing to be ended */
 	else if (!link->in.segment && (!link->connected || link->pid == pid))
