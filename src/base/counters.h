@@ -44,6 +44,8 @@
 	ROW(LARGE_AREAS, "large_areas", "rings that were given their large area") \
 	ROW(LARGE_AREA_REFUSED, "large_area_refused", "rings that could not get it for want of memory") \
 	ROW(CONNECTS, "connects", "connections made") \
+	ROW(CONNECTS_AGAIN, "connects_again", \
+	    "tries that ended in another one: a local peer or the kernel had no room, or a greeting was not read") \
 	ROW(ACCEPTS, "accepts", "connections accepted") \
 	ROW(REFUSED, "refused", "connections refused: another user, version, or a malformed greeting") \
 	ROW(BAD_RECORDS, "bad_records", "records dropped because no correct peer writes them") \

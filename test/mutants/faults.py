@@ -3438,12 +3438,6 @@ FAULTS = [
         "\tif (0)\n",
     ),
     Fault(
-        "a greeting that waits has its connection watched already",
-        CONNECT,
-        "fd = watch_take(peer->owner, &link->watch_out), other;",
-        "fd = link->watch_out.fd, other;",
-    ),
-    Fault(
         "a local peer is taken to be gone that may yet come to its place",
         PEER,
         " &&\n\t       !(attach_is_near(peer) && peer->base.parts.network[0] == ADDRESS_MXOE)",
@@ -5221,8 +5215,38 @@ FAULTS = [
     Fault(
         "who gave up waiting for a greeting is lost",
         "src/transport/shm/connect.c",
-        "if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
-        "if (!link->connecting && reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
+        "if (reason == EPIPE && connect_may_anew(shm_link(peer)))",
+        "if (reason == EPIPE && shm_link(peer)->connecting && connect_may_anew(shm_link(peer)))",
+    ),
+    Fault(
+        "who lets go of each greeting is greeted for ever",
+        "src/transport/shm/connect.c",
+        "return link->anew++ < ANEW_MAX;",
+        "return link->anew < ANEW_MAX;",
+    ),
+    Fault(
+        "who cannot greet has a place among those whose greetings are awaited",
+        "src/transport/shm/connect.c",
+        "\tif (error)\n\t\twatch_close(peer->owner, &link->watch_out);",
+        "\tif (error == THOLE_ERR_PEER)\n\t\twatch_close(peer->owner, &link->watch_out);",
+    ),
+    Fault(
+        "who may send no descriptor tries again at once",
+        "src/transport/shm/connect.c",
+        "node && shm->connecting > 0 && now_ns >= shm->held_ns;",
+        "node && shm->connecting > 0 && now_ns != 0;",
+    ),
+    Fault(
+        "who may send no descriptor connects to others all the same",
+        "src/transport/shm/connect.c",
+        "error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);",
+        "error = connect_try(peer);",
+    ),
+    Fault(
+        "who may send no descriptor does not wait",
+        "src/transport/shm/connect.c",
+        "shm_of(peer->owner)->held_ns = now_ns + HELD_NS + now_ns % HELD_NS;",
+        "shm_of(peer->owner)->held_ns = now_ns - HELD_NS;",
     ),
     Fault(
         "who reads a region that has ended meanwhile takes that for what it asked for",
@@ -7890,18 +7914,6 @@ FAULTS = [
         "src/base/thread.c",
         "\tpthread_sigmask(SIG_BLOCK, &waiting, before_p);\n",
         "\tpthread_sigmask(SIG_BLOCK, NULL, before_p);\n",
-    ),
-    Fault(
-        "who is held up before its first greeting is lost",
-        "src/transport/shm/connect.c",
-        "if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
-        "if (link->connecting && reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {",
-    ),
-    Fault(
-        "who is hung up on greets for ever",
-        "src/transport/shm/connect.c",
-        "++link->hung_up < HUNG_UP_MAX) {",
-        "link->hung_up < HUNG_UP_MAX) {",
     ),
     Fault(
         "a child closes what has the number of this process's page",

@@ -343,8 +343,8 @@ static int greet_connect(const struct pair *pair)
 	return fd;
 }
 
-/* Send b what a has greeted with. Returns the socket. */
-static int greet(const struct pair *pair)
+/* Send b what a has greeted with. */
+static void greet_send(int fd)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
@@ -354,13 +354,20 @@ static int greet(const struct pair *pair)
 	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control.bytes,
 				 .msg_controllen = sizeof(control.bytes)};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	int fd = greet_connect(pair);
 
 	header->cmsg_level = SOL_SOCKET;
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &greeted.fd, sizeof(int));
 	assert_int_equal(__real_sendmsg(fd, &message, 0), greeted.length);
+}
+
+/* The same by a socket that this returns. */
+static int greet(const struct pair *pair)
+{
+	int fd = greet_connect(pair);
+
+	greet_send(fd);
 	return fd;
 }
 
@@ -740,6 +747,62 @@ static void greeting__does_not_come(void **state)
 	assert_int_equal(shm->greeting_count, 0);
 	assert_int_equal(pair_counter(pair.b, "refused"), 2);
 	greet_close(&pair, fd);
+}
+
+/* Who was held between the connection and the greeting finds it closed, and makes another one, some times. */
+static void greeting__finds_the_connection_closed(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request;
+	struct pair pair;
+
+	(void)state;
+	for (int ends = 0; ends < 2; ends++) {
+		pair_open(&pair, options);
+		greeted = (struct greeted){.refused = ends ? INT_MAX : 2, .reason = EPIPE};
+		request = must_connect(pair.a, pair.a_to_b, 0);
+		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), ends ? THOLE_ERR_PEER : 0);
+		greeted = (struct greeted){0};
+		pair_close(&pair);
+	}
+}
+
+/* Who cannot greet has no place among those whose greetings are awaited, which others need. While too many descriptors
+ * are under way nobody is connected to. */
+static void greeting__that_cannot_go_takes_no_place(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *request;
+	struct pair pair;
+	struct shm *shm;
+	uint64_t start_ns;
+
+	(void)state;
+	for (int row = 0; row < 2; row++) {
+		pair_open(&pair, options);
+		shm = shm_of(&pair.a->base);
+		greeted = (struct greeted){.refused = INT_MAX};
+		start_ns = clock_now_ns();
+		request = must_connect(pair.a, pair.a_to_b, 0);
+		assert_true(shm->held_ns > start_ns);
+		greeted.reason = row ? ENOBUFS : 0;
+		wanting.refused = 0;
+		while (wanting.refused < 3)
+			pair_progress(&pair, 1);
+		shm->held_ns = UINT64_MAX;
+		connect_accept_all(&pair.b->base, 5);
+		assert_int_equal(shm_of(&pair.b->base)->greeting_count, 0);
+		wanting.refused = 0;
+		assert_int_equal(thole_connect(pair.a, pair_peer(pair.a, pair.a), 0, NULL, NULL), 0);
+		pair_progress(&pair, 20000);
+		assert_int_equal(wanting.refused, 0);
+		assert_int_equal(shm->connecting, 2);
+		shm->held_ns = 0;
+		greeted = (struct greeted){0};
+		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+		assert_int_equal(shm->connecting, 0);
+		pair_close(&pair);
+	}
 }
 
 /* A user's descriptors that are sent and not received are bounded: whoever comes to that goes on once others have read
@@ -1684,6 +1747,8 @@ int main(void)
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
+		cmocka_unit_test(greeting__finds_the_connection_closed),
+		cmocka_unit_test(greeting__that_cannot_go_takes_no_place),
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),
 		cmocka_unit_test(greeting__comes_too_late),
 		cmocka_unit_test(shm__closed_is_not_dead),

@@ -34,7 +34,9 @@
 enum {
 	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
 	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
-	HUNG_UP_MAX = 8,              /* then who is there has nothing to do with us */
+	/* after too many descriptors were under way nobody is greeted for so long, or up to twice that */
+	HELD_NS = 2000000,
+	ANEW_MAX = 4,                 /* connections to one peer that are made anew because it let go of one unread */
 };
 
 #define GREETING_MAGIC 0x74686f6c65686931u /* "tholehi1" */
@@ -589,28 +591,27 @@ static bool connect_is_want(int reason)
 	return reason == ENOMEM || reason == ENOBUFS || reason == EMFILE || reason == ENFILE;
 }
 
+/* Whether another connection to the peer may be made because it did not wait for the greeting on one. */
+static bool connect_may_anew(struct shm_peer *link)
+{
+	return link->anew++ < ANEW_MAX;
+}
+
 /* The greeting was refused. Of a user's descriptors only so many may be sent and not yet received (RLIMIT_NOFILE): it
- * goes as soon as others have read theirs. Who has waited for it for too long meanwhile, or while this process was held
- * up, has closed the connection: then by another one. */
+ * goes as soon as others have read theirs, and until then nobody's does. Who has waited for it for too long has closed
+ * the connection: then by another one. */
 static int greeting_refused(struct transport_peer *peer)
 {
-	struct shm_peer *link = shm_link(peer);
-	int reason = errno, fd = watch_take(peer->owner, &link->watch_out), other;
+	int reason = errno;
 
-	link->watch_out.fd = fd;
 	if (reason == ETOOMANYREFS) {
-		link->hung_up = 0;
+		uint64_t now_ns = clock_now_ns();
+
+		shm_of(peer->owner)->held_ns = now_ns + HELD_NS + now_ns % HELD_NS; /* not all at once */
 		return THOLE_ERR_AGAIN;
 	}
-	if (reason == EPIPE && ++link->hung_up < HUNG_UP_MAX) {
-		other = connect_socket();
-		if (other < 0)
-			return connect_wants(peer);
-		discard_socket(fd);
-		link->watch_out.fd = other;
+	if (reason == EPIPE && connect_may_anew(shm_link(peer)))
 		return THOLE_ERR_AGAIN;
-	}
-	errno = reason;
 	if (connect_is_want(reason))
 		return connect_wants(peer);
 	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
@@ -624,17 +625,16 @@ static int connect_nobody(const struct transport_peer *peer)
 			 peer->address.text);
 }
 
-/* Connect to the peer's listener, if that was not done at the last try: 0; AGAIN while it is full, or the greeting
- * cannot go; PEER if there is none; SYSTEM where something is wanting here. It is watched before it is greeted: who has
- * the greeting, and sees this connection end, takes this process to be gone. */
-static int connect_try(struct transport_peer *peer)
+/* Connect to the peer's listener and greet it. It is watched before it is greeted: who has the greeting, and sees this
+ * connection end, takes this process to be gone. */
+static int connect_greet(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct sockaddr_un name;
 	socklen_t length = connect_name(peer->parts.endpoint, &name);
 	int error;
 
-	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0 && errno != EISCONN) {
+	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return THOLE_ERR_AGAIN;
 		return connect_is_want(errno) ? connect_wants(peer) : connect_nobody(peer);
@@ -656,6 +656,32 @@ static int connect_try(struct transport_peer *peer)
 	peer->rendezvous_classes = link->out.segment->rendezvous_classes;
 	transport_count(peer->owner, COUNTER_CONNECTS);
 	return 0;
+}
+
+/* 0; AGAIN while the peer's listener is full, or the greeting cannot go; PEER if there is nobody; SYSTEM where
+ * something is wanting here. Each try has a connection of its own: one that says nothing until the next would have a
+ * place at the peer that others need, for whose greetings this one may be waiting. */
+static int connect_try(struct transport_peer *peer)
+{
+	struct shm_peer *link = shm_link(peer);
+	int error;
+
+	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer, .fd = connect_socket()};
+	if (link->watch_out.fd < 0)
+		return connect_wants(peer);
+	error = connect_greet(peer);
+	if (error)
+		watch_close(peer->owner, &link->watch_out);
+	if (error == THOLE_ERR_AGAIN)
+		transport_count(peer->owner, COUNTER_CONNECTS_AGAIN);
+	return error;
+}
+
+/* It is tried again (connect_retry). */
+static void connect_later(struct transport_peer *peer)
+{
+	shm_link(peer)->connecting = true;
+	shm_of(peer->owner)->connecting++;
 }
 
 static void connect_undo(struct transport_peer *peer)
@@ -690,7 +716,6 @@ int connect_peer(struct transport_peer *peer)
 {
 	struct transport_owner *owner = peer->owner;
 	struct shm_peer *link = shm_peer_get(peer);
-	char remedy[LIMITS_REMEDY_MAX];
 	int error, fd;
 
 	if (!link)
@@ -698,16 +723,9 @@ int connect_peer(struct transport_peer *peer)
 	error = segment_create(owner, &link->out, &fd);
 	if (error)
 		return error;
-	link->watch_out = (struct watch){.kind = WATCH_OUT, .peer = peer, .fd = connect_socket()};
-	if (link->watch_out.fd < 0) {
-		error = error_set(THOLE_ERR_SYSTEM, "cannot make a socket: %m%s", limits_remedy(errno, remedy));
-		segment_release_out(&link->out);
-		return error;
-	}
-	error = connect_try(peer);
+	error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);
 	if (error == THOLE_ERR_AGAIN) {
-		link->connecting = true;
-		shm_of(owner)->connecting++;
+		connect_later(peer);
 		return 0;
 	}
 	if (error == THOLE_ERR_SYSTEM) {
@@ -718,11 +736,11 @@ int connect_peer(struct transport_peer *peer)
 }
 
 /* Peers whose listeners were full, or that something was wanting for. */
-void connect_retry(struct transport_owner *owner)
+void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
 
-	for (struct list_node *node = list_first(&shm->links); node && shm->connecting > 0;
+	for (struct list_node *node = list_first(&shm->links); node && shm->connecting > 0 && now_ns >= shm->held_ns;
 	     node = list_next(&shm->links, node)) {
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 		int error;

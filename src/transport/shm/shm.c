@@ -498,7 +498,7 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 
 	shm_meet(owner);
 	if (shm->connecting > 0)
-		connect_retry(owner);
+		connect_retry(owner, now_ns);
 	if (shm->greeting_count > 0)
 		connect_expire(owner, now_ns);
 	if (shm->ending > 0)

@@ -303,7 +303,7 @@ struct shm_peer {
 	uint8_t one_copy;         /* enum one_copy: may this process read and write the peer's memory? */
 	bool connected;           /* out may be used */
 	bool connecting;          /* the peer's listener was full, or the greeting did not go: try again */
-	uint8_t hung_up;          /* so many times in a row it closed a connection before the greeting */
+	uint8_t anew;             /* so often another connection was made because the peer had let go of one */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
 	uint64_t cookie_address, cookie; /* from its greeting */
@@ -403,6 +403,7 @@ struct shm {
 	struct list_node exports;   /* regions of ours that a peer knows */
 	struct pool grants, export_pool;
 	uint32_t connecting, ending, dead; /* peers in these states */
+	uint64_t held_ns;         /* until then no greeting goes */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */
 	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent */
@@ -572,7 +573,7 @@ void connect_close(struct transport_owner *owner);
 /* Take all connections that wait at the listener, and all greetings that are here. Not while rings are polled. */
 void connect_accept_all(struct transport_owner *owner, uint64_t now_ns);
 int connect_peer(struct transport_peer *peer);
-void connect_retry(struct transport_owner *owner);
+void connect_retry(struct transport_owner *owner, uint64_t now_ns);
 void connect_expire(struct transport_owner *owner, uint64_t now_ns);
 void connect_release(struct transport_peer *peer);
 void connect_wake(struct transport_peer *peer);
