@@ -2276,8 +2276,8 @@ FAULTS = [
     Fault(
         "who never says who he is may stay",
         CONNECT,
-        "if (now_ns - watch->since_ns > GREETING_NS_MAX)",
-        "if (false)",
+        "if (now_ns - watch->since_ns > GREETING_NS_MAX && ",
+        "if (now_ns == 0 && ",
     ),
     Fault(
         "a segment may get shorter while it is mapped",
@@ -5223,6 +5223,24 @@ FAULTS = [
         "src/transport/shm/connect.c",
         "return link->anew++ < ANEW_MAX;",
         "return link->anew < ANEW_MAX;",
+    ),
+    Fault(
+        "a greeting that comes as its connection expires is not read",
+        "src/transport/shm/connect.c",
+        " && !connect_greeting(owner, watch))",
+        ")",
+    ),
+    Fault(
+        "who did not read a greeting, and goes on, is lost",
+        "src/transport/shm/connect.c",
+        "if (watch->kind == WATCH_OUT && connect_anew(peer))",
+        "if (watch->kind == WATCH_IN && connect_anew(peer))",
+    ),
+    Fault(
+        "who has another version of Thole is greeted again",
+        CONNECT,
+        "!link->connected || link->ending || link->foreign || ",
+        "!link->connected || link->ending || ",
     ),
     Fault(
         "who cannot greet has a place among those whose greetings are awaited",

@@ -749,6 +749,81 @@ static void greeting__does_not_come(void **state)
 	greet_close(&pair, fd);
 }
 
+/* Who has greeted late, but before that was looked for, takes himself to be connected, and is. */
+static void greeting__comes_at_the_last_moment(void **state)
+{
+	struct pair pair;
+	struct shm *shm;
+	int fd;
+
+	(void)state;
+	greet_open(&pair);
+	shm = shm_of(&pair.b->base);
+	fd = greet_connect(&pair);
+	connect_accept_all(&pair.b->base, 5);
+	greet_send(fd);
+	connect_expire(&pair.b->base, UINT64_C(2000000000));
+	assert_int_equal(shm->greeting_count, 0);
+	assert_non_null(greet_segment(&pair));
+	assert_int_equal(pair_counter(pair.b, "accepts"), 1);
+	greet_close(&pair, fd);
+}
+
+/* Let go of whoever waits at b's listener, having read his greeting or not. */
+static bool greeting_let_go(const struct pair *pair, bool reads)
+{
+	int fd = accept4(shm_of(&pair->b->base)->listener.fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (reads)
+		assert_true(recv(fd, &(char){0}, 1, 0) == 1);
+	close(fd);
+	return true;
+}
+
+/* Who has greeted, and then sees the end of the connection, greets again, where the other side has not got the segment
+ * and goes on: nothing that was sent is lost. That is tried some times. */
+static void greeting__was_not_read(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	enum { TIMES = 2, SENDS = 3 };
+
+	(void)state;
+	for (int reads = 0; reads < 2; reads++) {
+		struct thole_request *request, *receive;
+		struct thole_completion completion;
+		struct pair pair;
+		uint8_t byte = 0;
+		int times = 0;
+
+		pair_open(&pair, options);
+		for (uint8_t i = 0; i < SENDS; i++) {
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, &i, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+			while (i < TIMES && !greeting_let_go(&pair, reads))
+				thole_progress(pair.a);
+		}
+		for (uint8_t i = 0; i < SENDS; i++) {
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+			assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+			assert_int_equal(byte, i);
+		}
+		assert_int_equal(pair_counter(pair.a, "connects_again"), TIMES);
+		assert_int_equal(pair_counter(pair.a, "connects"), TIMES + 1);
+		assert_int_equal(shm_of(&pair.a->base)->connecting, 0);
+		pair_close(&pair);
+		pair_open(&pair, options);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, THOLE_SYNC, NULL, &request), 0);
+		while (!thole_test(pair.a, request, &completion)) {
+			times += greeting_let_go(&pair, reads);
+			assert_true(times < 100);
+		}
+		assert_int_equal(completion.status, THOLE_ERR_PEER);
+		assert_true(times > TIMES);
+		pair_close(&pair);
+	}
+}
+
 /* Who was held between the connection and the greeting finds it closed, and makes another one, some times. */
 static void greeting__finds_the_connection_closed(void **state)
 {
@@ -1747,6 +1822,8 @@ int main(void)
 		cmocka_unit_test(greeting__comes_once),
 		cmocka_unit_test(greeting__of_another_process),
 		cmocka_unit_test(greeting__does_not_come),
+		cmocka_unit_test(greeting__comes_at_the_last_moment),
+		cmocka_unit_test(greeting__was_not_read),
 		cmocka_unit_test(greeting__finds_the_connection_closed),
 		cmocka_unit_test(greeting__that_cannot_go_takes_no_place),
 		cmocka_unit_test(greeting__waits_for_descriptors_under_way),

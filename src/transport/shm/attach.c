@@ -65,6 +65,14 @@ void attach_tell(struct transport_peer *peer, const struct vector *vector, bool 
 		link->told = place.number; /* else the socket is full, and the next message tells */
 }
 
+void attach_forget_told(struct shm_peer *link)
+{
+	link->told = 0;
+	link->life_told = false;
+	if (link->views)
+		memset(link->views->told, 0, sizeof(link->views->told));
+}
+
 /* ---- Being told ------------------------------------------------------------------------------------ */
 
 static struct arena_header *attachment_header(const struct attachment *attachment)

@@ -506,26 +506,29 @@ static void greeting_tell_version(const struct transport_owner *owner, int socke
 	transport_trouble(owner);
 }
 
-static void connect_greeting(struct transport_owner *owner, struct watch *watch)
+/* Whether that is all that was to be heard of it. */
+static bool connect_greeting(struct transport_owner *owner, struct watch *watch)
 {
 	struct shm *shm = shm_of(owner);
 	struct greeting greeting = {0};
 	int fd, error;
 
 	if (greeting_is_early(owner, watch))
-		return;
+		return false;
 	error = greeting_receive(watch->fd, &greeting, &fd);
 	if (error == THOLE_ERR_AGAIN)
-		return;
+		return false;
 	greeting_tell_version(owner, watch->fd, &greeting.head);
 	if (!error) {
 		error = greeting_take(owner, watch, &greeting, fd);
 		discard_received(&fd, 1);
 	}
 	greeting_end(shm, watch, error != 0);
+	return true;
 }
 
-/* Close connections that never said who they are. */
+/* Close connections that never said who they are, nor have by now: whoever has takes the end of his connection for that
+ * of this process. */
 void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
@@ -535,7 +538,7 @@ void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 		struct watch *watch = container_of(node, struct watch, node);
 
 		node = list_next(&shm->greetings, node);
-		if (now_ns - watch->since_ns > GREETING_NS_MAX)
+		if (now_ns - watch->since_ns > GREETING_NS_MAX && !connect_greeting(owner, watch))
 			greeting_end(shm, watch, true);
 	}
 }
@@ -735,7 +738,7 @@ int connect_peer(struct transport_peer *peer)
 	return error ? connect_failed(peer, error) : 0;
 }
 
-/* Peers whose listeners were full, or that something was wanting for. */
+/* Peers whose listeners were full, or that something was wanting for, or who let go of a greeting. */
 void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
@@ -745,7 +748,7 @@ void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 		struct shm_peer *link = container_of(node, struct shm_peer, node);
 		int error;
 
-		if (!link->connecting)
+		if (!link->connecting || link->ending)
 			continue;
 		error = connect_try(link->peer);
 		if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM)
@@ -845,10 +848,30 @@ static bool connect_drain(struct transport_peer *peer, int socket)
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static void connection_ended(struct transport_peer *peer)
+/* Our connection has ended before the peer had the segment. One that goes on has let go of the greeting, since it came
+ * too late: it is greeted anew, and the segment has all that it is to see. Where nobody answers any more, that says so.
+ * An address that is given again may be another's by now. */
+static bool connect_anew(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
+	if (!link->connected || link->ending || link->foreign || link->out.fd < 0 ||
+	    load_relaxed(&link->out.segment->accepted) || peer->parts.network[0] == ADDRESS_MXOE ||
+	    !connect_may_anew(link))
+		return false;
+	transport_count(peer->owner, COUNTER_CONNECTS_AGAIN);
+	watch_close(peer->owner, &link->watch_out);
+	attach_forget_told(link); /* it was behind the greeting */
+	connect_later(peer);
+	return true;
+}
+
+static void connection_ended(struct transport_peer *peer, const struct watch *watch)
+{
+	struct shm_peer *link = shm_link(peer);
+
+	if (watch->kind == WATCH_OUT && connect_anew(peer))
+		return;
 	link->ended |= link->pid <= 0; /* as connection_lasts: its sockets are closed here now */
 	connect_ending(peer);
 }
@@ -867,7 +890,7 @@ static void connect_event(struct transport_owner *owner, struct watch *watch, ui
 		break;
 	default:
 		if (watch->fd >= 0 && !connect_drain(watch->peer, watch->fd))
-			connection_ended(watch->peer);
+			connection_ended(watch->peer, watch);
 	}
 }
 

@@ -302,7 +302,7 @@ struct shm_peer {
 	pid_t pid;
 	uint8_t one_copy;         /* enum one_copy: may this process read and write the peer's memory? */
 	bool connected;           /* out may be used */
-	bool connecting;          /* the peer's listener was full, or the greeting did not go: try again */
+	bool connecting;          /* its listener was full, or the greeting did not go or was not read: try again */
 	uint8_t anew;             /* so often another connection was made because the peer had let go of one */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
@@ -641,6 +641,8 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t length, bool write, const void *place);
 /* Tell the peer where it finds this memory, to read or to write it, if that can be and it was not told. */
 void attach_tell(struct transport_peer *peer, const struct vector *vector, bool write);
+/* Whatever the peer was told by its socket did not arrive. */
+void attach_forget_told(struct shm_peer *link);
 /* What has come by the peer's socket; closes fd, which is -1 where none came. */
 void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
 /* Unmap what the peer does not use any more. */
