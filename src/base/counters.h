@@ -42,7 +42,8 @@
 	ROW(ATTACH_REFUSED, "attach_refused", "those that could not be mapped, or were none") \
 	ROW(RING_STALLS, "ring_stalls", "records that found no room in a ring") \
 	ROW(LARGE_AREAS, "large_areas", "rings that were given their large area") \
-	ROW(LARGE_AREA_REFUSED, "large_area_refused", "rings that could not get it for want of memory") \
+	ROW(LARGE_AREA_REFUSED, "large_area_refused", \
+	    "areas that rings did not get for want of memory, or because of bulk_rings_max") \
 	ROW(CONNECTS, "connects", "connections made") \
 	ROW(CONNECTS_AGAIN, "connects_again", \
 	    "tries that ended in another one: a local peer or the kernel had no room, or a greeting was not read") \

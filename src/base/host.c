@@ -2,7 +2,9 @@
 #include "base/host.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +28,31 @@ uint32_t host_runnable(void)
 
 	host_read("/proc/loadavg", text, sizeof(text));
 	return sscanf(text, "%*s %*s %*s %u/", &runnable) == 1 ? runnable : 0;
+}
+
+/* Each group bounds all that are below it. */
+uint64_t host_memory(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES);
+	uint64_t bytes = pages > 0 ? (uint64_t)pages * (uint64_t)getpagesize() : 0, most;
+	char groups[4096], path[4096 + 64], text[32], *group, *end;
+
+	host_read("/proc/self/cgroup", groups, sizeof(groups));
+	group = strstr(groups, "0::/");
+	if (!group)
+		return bytes;
+	group += strlen("0::");
+	group[strcspn(group, "\n")] = '\0';
+	do {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
+		host_read(path, text, sizeof(text));
+		if (sscanf(text, "%" SCNu64, &most) == 1 && most < bytes)
+			bytes = most;
+		end = strrchr(group, '/');
+		if (end)
+			*end = '\0';
+	} while (end);
+	return bytes;
 }
 
 uint64_t host_named(const char *name)

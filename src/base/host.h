@@ -15,5 +15,8 @@ size_t host_read(const char *path, char *text, size_t size);
 /* How many threads of all processes run or would run now if they had a core, the caller's own among them. 0: the system
  * does not tell. Takes two microseconds. */
 uint32_t host_runnable(void);
+/* Bytes of memory that this host has, or fewer where a control group of this process (of cgroup2) may not have so much.
+ * 0: the system does not tell. */
+uint64_t host_memory(void);
 
 #endif

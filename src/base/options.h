@@ -81,6 +81,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "how large messages move inside a node; auto: as was seen to be fastest")		\
 	row(bulk_ring, OPTION_BYTES, "512k", OPTION_KIB(64), OPTION_MIB(16), false, "",		\
 	    "ring for the pieces of large messages where they move through shared memory")	\
+	row(bulk_rings_max, OPTION_BYTES, "0", 0, OPTION_GIB(1024), false, "",			\
+	    "shared memory for such rings to all peers; 0: of 64 peers, and all local_ranks a quarter of the host's") \
 	row(bulk_piece, OPTION_BYTES, "16k", OPTION_KIB(1), OPTION_KIB(256), true, "",		\
 	    "piece of a large message that moves through the ring at once")			\
 	row(cooperative_block, OPTION_BYTES, "512k", OPTION_KIB(4), OPTION_GIB(1), true, "",	\

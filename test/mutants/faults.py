@@ -5237,6 +5237,42 @@ FAULTS = [
         "if (watch->kind == WATCH_IN && connect_anew(peer))",
     ),
     Fault(
+        "all peers have large areas, however many they are",
+        SEGMENT,
+        "shm->area_bytes + size > areas_max(owner) || ",
+        "",
+    ),
+    Fault(
+        "the areas of who has ended are counted on",
+        SEGMENT,
+        "shm->area_bytes -= ring->areas[i].size;",
+        "shm->area_bytes -= 0;",
+    ),
+    Fault(
+        "a stream's area of who has ended is one of those of streams on",
+        SEGMENT,
+        "shm->walks -= ring->areas[AREA_WALK].size > 0;",
+        "shm->walks -= 0;",
+    ),
+    Fault(
+        "each rank has all of what the host's ranks have together",
+        SEGMENT,
+        "options->local_ranks > 0 ? options->local_ranks : shm->in_count + 1u",
+        "options->local_ranks > 0 ? 1 : shm->in_count + 1u",
+    ),
+    Fault(
+        "groups above a process's own have no bound",
+        HOST,
+        "} while (end);",
+        "} while (end == groups);",
+    ),
+    Fault(
+        "a group may have as much as the host",
+        HOST,
+        "most < bytes)",
+        "most > bytes)",
+    ),
+    Fault(
         "who has another version of Thole is greeted again",
         CONNECT,
         "!link->connected || link->ending || link->foreign || ",

@@ -3,13 +3,15 @@
  * Segments: what a consumer accepts of a descriptor that anybody may have sent, what growing costs, and what a
  * producer says of itself there.
  *
- * Two functions are replaced (by the linker's --wrap): syscall may refuse membarrier, as a filter does to one process
- * and not to another; fallocate may be that of a kernel before 6.10, in a process with a timer.
+ * Functions are replaced (by the linker's --wrap): syscall may refuse membarrier, as a filter does to one process and
+ * not to another; fallocate may be that of a kernel before 6.10, in a process with a timer; and what is opened may say
+ * how much memory a control group may have.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "base/host.h"
 #include "descriptors.h"
 #include "mappings.h"
 #include "pair.h"
@@ -179,7 +182,7 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
 	assert_int_equal(pair_counter(endpoint, "large_areas"), 1);
 	memset(ring.areas[AREA_LARGE].base, 1, 65536);
-	segment_release_out(&ring);
+	segment_release_out(&endpoint->base, &ring);
 	close(copy);
 	thole_endpoint_close(endpoint);
 }
@@ -212,6 +215,7 @@ static void create__areas_for_bulk_and_streams(void **state)
 		assert_int_equal(ring.fd < 0, small);
 		segment_enlarge(&endpoint->base, &ring, AREA_WALK);
 		assert_int_equal(ring.areas[AREA_WALK].size, small ? 0 : 4 * large);
+		assert_int_equal(shm_of(&endpoint->base)->walks, !small);
 		assert_int_equal(allocated(copy), ring.size);
 		assert_int_equal(ring.fd, -1);
 		if (!small) {
@@ -221,7 +225,9 @@ static void create__areas_for_bulk_and_streams(void **state)
 					 (char *)ring.segment + ring.size);
 			memset(ring.areas[AREA_BULK].base, 2, 6 * large);
 		}
-		segment_release_out(&ring);
+		segment_release_out(&endpoint->base, &ring);
+		assert_int_equal(shm_of(&endpoint->base)->walks, 0);
+		assert_int_equal(shm_of(&endpoint->base)->area_bytes, 0);
 		close(copy);
 		thole_endpoint_close(endpoint);
 	}
@@ -277,6 +283,188 @@ static void enlarge__refused(void **state)
 	free(to);
 }
 
+/* Bytes of its rings to others that are allocated. */
+static uint64_t rings_allocated(struct thole_endpoint *endpoint)
+{
+	static unsigned char pages[1 << 16];
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
+		const struct shm_peer *link = shm_link(&endpoint->peers[i]->base);
+
+		if (!link || !link->out.segment)
+			continue;
+		assert_true(link->out.size / 4096 <= sizeof(pages));
+		assert_int_equal(mincore(link->out.segment, link->out.size, pages), 0);
+		for (uint64_t page = 0; page < link->out.size / 4096; page++)
+			bytes += 4096 * (pages[page] & 1u);
+	}
+	return bytes;
+}
+
+enum { MANY = 24, LONG = 2048, SOME = 4 }; /* endpoints, bytes of a message, and large areas for so many of them */
+
+/* Messages of one kind from each to each other, all at once. */
+static void many_exchange(struct thole_endpoint **many, const uint8_t *bytes, uint64_t tag)
+{
+	static uint8_t in[MANY][MANY][LONG];
+	struct thole_request *receives[MANY][MANY];
+
+	for (int i = 0; i < MANY; i++)
+		for (int k = 0; k < MANY; k++) {
+			uint32_t peer = pair_peer(many[i], many[k]);
+
+			memset(in[i][k], 0, LONG);
+			assert_int_equal(thole_recv(many[i], peer, in[i][k], LONG, tag, UINT64_MAX, 0, NULL,
+						    &receives[i][k]), 0);
+			assert_int_equal(thole_send(many[i], peer, bytes, LONG, tag, 0, THOLE_QUIET, NULL, NULL), 0);
+		}
+	for (int i = 0; i < MANY; i++)
+		for (int k = 0; k < MANY; k++) {
+			struct thole_completion completion;
+
+			while (!thole_test(many[i], receives[i][k], &completion))
+				for (int l = 0; l < MANY; l++)
+					thole_progress(many[l]);
+			assert_int_equal(completion.status, 0);
+			pair_check(1, in[i][k], LONG);
+		}
+}
+
+/* What all peers' areas take together is bounded: who comes when nothing is left does without. */
+static void enlarge__of_many(void **state)
+{
+	static const char *const some[] = {"network=off", "bulk_ring=256k", "bulk_rings_max=1m", NULL};
+	const uint64_t ring = 256 * 1024;
+	uint8_t *bytes = pair_filled(1, LONG);
+	struct thole_endpoint *many[MANY];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		many[i] = pair_endpoint(NULL, NULL, some);
+	for (uint64_t tag = 0; tag < 3; tag++)
+		many_exchange(many, bytes, tag);
+	for (int i = 0; i < MANY; i++) {
+		assert_int_equal(pair_counter(many[i], "large_areas"), SOME);
+		assert_true(pair_counter(many[i], "large_area_refused") > 0);
+		assert_int_equal(shm_of(&many[i]->base)->area_bytes, SOME * ring);
+		assert_int_equal(rings_allocated(many[i]), SOME * ring + (uint64_t)MANY * SEGMENT_BASE);
+	}
+	for (int i = 0; i < MANY; i++)
+		thole_endpoint_close(many[i]);
+	free(bytes);
+}
+
+/* An area that would be too much is not had, a shorter one is; and what an ended peer had goes to the next. */
+static void enlarge__of_who_ended(void **state)
+{
+	static const char *const some[] = {"network=off", "bulk=ring", "bulk_ring=256k", "bulk_rings_max=300k", NULL};
+	enum { BULK = 1 << 20 };
+	uint8_t *from = pair_filled(1, BULK), *to = calloc(1, BULK);
+	struct pair pair = {.a = pair_endpoint(NULL, NULL, some)};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct thole_request *receive;
+
+		pair.b = pair_endpoint(NULL, NULL, some);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		memset(to, 0, BULK);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, BULK, 1, ~UINT64_C(0), 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, BULK, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		pair_check(1, to, BULK);
+		assert_int_equal(shm_of(&pair.a->base)->area_bytes, 256 * 1024);
+		assert_int_equal(shm_link(&pair.a->peers[pair.a_to_b]->base)->out.areas[AREA_LARGE].size, 256 * 1024);
+		thole_endpoint_close(pair.b);
+		while (shm_of(&pair.a->base)->area_bytes > 0)
+			thole_progress(pair.a);
+	}
+	thole_endpoint_close(pair.a);
+	free(from);
+	free(to);
+}
+
+/* What files are to say of control groups; NULL: they are as they are. */
+static const struct group {
+	const char *path, *text;
+} *groups;
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+	va_list arguments;
+	mode_t mode = 0;
+	int fd;
+
+	va_start(arguments, flags);
+	if (flags & (O_CREAT | __O_TMPFILE))
+		mode = va_arg(arguments, mode_t);
+	va_end(arguments);
+	if (!groups || (strncmp(path, "/sys/fs/cgroup", 14) != 0 && strcmp(path, "/proc/self/cgroup") != 0))
+		return __real_open64(path, flags, mode);
+	for (const struct group *group = groups; group->path; group++)
+		if (strcmp(path, group->path) == 0) {
+			fd = memfd_create("group", MFD_CLOEXEC);
+			assert_int_equal(write(fd, group->text, strlen(group->text)), strlen(group->text));
+			assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+			return fd;
+		}
+	errno = ENOENT;
+	return -1;
+}
+
+/* Where nobody says how much, all ranks of the host have a part of its memory, or of what a group that they are in, or
+ * one above that, may have. */
+static void enlarge__within_the_hosts_memory(void **state)
+{
+	static const struct group job[] = {{"/proc/self/cgroup", "1:cpu:/else\n0::/job/step\n"},
+					   {"/sys/fs/cgroup/job/step/memory.max", "max\n"},
+					   {"/sys/fs/cgroup/job/memory.max", "67108864\n"},
+					   {NULL, NULL}};
+	static const struct group container[] = {{"/proc/self/cgroup", "0::/\n"},
+						 {"/sys/fs/cgroup/memory.max", "33554432\n"},
+						 {NULL, NULL}};
+	static const struct group none[] = {{NULL, NULL}};
+	static const char *const ranks_16[] = {"network=off", "local_ranks=16", NULL};
+	static const char *const alone[] = {"network=off", NULL};
+	static const struct {
+		const struct group *groups;
+		const char *const *options;
+		uint64_t bytes; /* that may be had: 0, much more than one needs */
+	} cases[] = {
+		{job, ranks_16, 1 << 20},
+		{container, ranks_16, 512 << 10},
+		{container, alone, 8 << 20},
+		{none, alone, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, cases[i].options);
+		struct ring_out rings[80];
+		uint32_t had = 0, made = 0;
+		int fd;
+
+		groups = cases[i].groups;
+		for (; made < 80 && had == made; made++) {
+			assert_int_equal(segment_create(&endpoint->base, &rings[made], &fd), 0);
+			segment_enlarge(&endpoint->base, &rings[made], AREA_LARGE);
+			had += rings[made].areas[AREA_LARGE].size > 0;
+		}
+		assert_int_equal(had * UINT64_C(512) << 10, cases[i].bytes ? cases[i].bytes : 80 * UINT64_C(512) << 10);
+		assert_true(host_memory() >= 4 * cases[i].bytes);
+		while (made > 0)
+			segment_release_out(&endpoint->base, &rings[--made]);
+		assert_int_equal(shm_of(&endpoint->base)->area_bytes, 0);
+		groups = NULL;
+		thole_endpoint_close(endpoint);
+	}
+}
+
 int __real_fallocate64(int fd, int mode, off_t from, off_t length);
 int __wrap_fallocate64(int fd, int mode, off_t from, off_t length);
 
@@ -321,7 +509,7 @@ static void create__beside_a_timer(void **state)
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	assert_false(sigismember(&blocked, SIGPROF));
 	segment_release_in(&in);
-	segment_release_out(&ring);
+	segment_release_out(&endpoint->base, &ring);
 	close(copy);
 	thole_endpoint_close(endpoint);
 }
@@ -438,6 +626,9 @@ int main(void)
 		cmocka_unit_test(create__no_memory),
 		cmocka_unit_test(create__beside_a_timer),
 		cmocka_unit_test(enlarge__refused),
+		cmocka_unit_test(enlarge__of_many),
+		cmocka_unit_test(enlarge__of_who_ended),
+		cmocka_unit_test(enlarge__within_the_hosts_memory),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 		cmocka_unit_test(fork__leaves_segments_behind),
 	};

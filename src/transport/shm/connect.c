@@ -692,7 +692,7 @@ static void connect_undo(struct transport_peer *peer)
 	struct shm_peer *link = shm_link(peer);
 
 	watch_close(peer->owner, &link->watch_out);
-	segment_release_out(&link->out);
+	segment_release_out(peer->owner, &link->out);
 }
 
 /* Nobody answers for the peer. What it wrote before it ended comes first, and so does a greeting that was not read:

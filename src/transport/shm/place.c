@@ -273,10 +273,8 @@ static bool ring_walk(struct transport_peer *peer)
 	struct shm *shm = shm_of(peer->owner);
 	struct ring_out *ring = &shm_link(peer)->out;
 
-	if (!ring->areas[AREA_WALK].size && shm->walks < WALKS_MAX) {
+	if (!ring->areas[AREA_WALK].size && shm->walks < WALKS_MAX)
 		segment_enlarge(peer->owner, ring, AREA_WALK);
-		shm->walks += ring->areas[AREA_WALK].size > 0;
-	}
 	return ring->areas[AREA_WALK].size > 0;
 }
 

@@ -2,8 +2,9 @@
 /*
  * segment: the memory of one direction. A memfd, so it needs no /dev/shm and leaves nothing behind; sealed against
  * changes of its size, so that its consumer cannot be made to fault. All that will be written is allocated
- * before, so that want of memory is an error here and not a signal later. A child of fork has none of it: it may not
- * use its parent's endpoints, and the memory would stay as long as the child does.
+ * before, so that want of memory is an error here and not a signal later; but beyond what a control group may have
+ * it is the end of a process. So all areas of an endpoint together have a bound. A child of fork has none of it: it may
+ * not use its parent's endpoints, and the memory would stay as long as the child does.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/limits.h"
 #include "transport/shm/shm.h"
 
@@ -23,6 +25,8 @@ enum {
 	BULK_AREA_RINGS = 2,
 	WALK_AREA_RINGS = 4, /* the same of streams; it is there where the area for bulk is */
 	LONG_RINGS = 1 + BULK_AREA_RINGS + WALK_AREA_RINGS,
+	ALL_AREAS = 64,  /* peers that have the others, too: with all that a host has memory grows by their square */
+	MEMORY_PART = 4, /* of the host's memory all its ranks have no more than this part */
 };
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PAGE = 4096 };
 
@@ -154,19 +158,38 @@ static void segment_close(struct ring_out *ring)
 	forked_close(&ring->fd);
 }
 
+/* How long all areas of an endpoint may be. Where nobody tells how many ranks the host has, they are those that have
+ * been heard of. */
+static uint64_t areas_max(const struct transport_owner *owner)
+{
+	struct shm *shm = owner->state[TRANSPORT_SHM];
+	const struct options *options = &owner->options;
+	uint64_t all = (ALL_AREAS * (1 + BULK_AREA_RINGS) + WALKS_MAX * WALK_AREA_RINGS) * options->bulk_ring, part;
+
+	if (options->bulk_rings_max > 0)
+		return options->bulk_rings_max;
+	if (shm->memory == 0)
+		shm->memory = host_memory();
+	part = shm->memory / MEMORY_PART / (options->local_ranks > 0 ? options->local_ranks : shm->in_count + 1u);
+	return shm->memory > 0 && part < all ? part : all;
+}
+
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which)
 {
+	struct shm *shm = shm_of(owner);
 	uint64_t from;
 	uint32_t size = segment_area(ring->size, which, &from);
 
 	if (ring->areas[which].size || ring->refused[which] || !size)
 		return;
-	if (limits_allocate(ring->fd, from, size) != 0) {
+	if (shm->area_bytes + size > areas_max(owner) || limits_allocate(ring->fd, from, size) != 0) {
 		ring->refused[which] = true;
 		transport_count(owner, COUNTER_LARGE_AREA_REFUSED);
 	} else {
 		if (which == AREA_LARGE)
 			transport_count(owner, COUNTER_LARGE_AREAS);
+		shm->area_bytes += size;
+		shm->walks += which == AREA_WALK;
 		ring->areas[which] = (struct area){.base = (char *)ring->segment + from, .size = size};
 #ifdef MADV_POPULATE_WRITE
 		/* All faults at once: its first lap is what is learnt from first. */
@@ -185,10 +208,15 @@ void segment_withdraw(struct ring_out *ring)
 	fence_full(); /* pairs with the one in fetch_is_void: who does not see it has read what the RTS offered */
 }
 
-void segment_release_out(struct ring_out *ring)
+void segment_release_out(struct transport_owner *owner, struct ring_out *ring)
 {
+	struct shm *shm = shm_of(owner);
+
 	if (!ring->segment)
 		return;
+	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++)
+		shm->area_bytes -= ring->areas[i].size;
+	shm->walks -= ring->areas[AREA_WALK].size > 0;
 	munmap(ring->segment, ring->size);
 	segment_close(ring);
 	ring->segment = NULL;

@@ -114,8 +114,7 @@ static void shm_release(struct transport_peer *peer)
 	link->reaches = false;
 	segment_withdraw(&link->out);
 	peer->rendezvous_classes = NULL; /* it was in the segment */
-	shm_of(peer->owner)->walks -= link->out.segment && link->out.areas[AREA_WALK].size;
-	segment_release_out(&link->out);
+	segment_release_out(peer->owner, &link->out);
 	segment_release_in(&link->in);
 	door_close(link);
 	attach_release(link);

@@ -386,6 +386,8 @@ struct shm {
 	uint32_t last, turn;      /* of several rings, which had something last, and which is looked at next */
 	struct list_node owing;   /* those of several that have something to tell their producer */
 	uint32_t walks;           /* peers that have an AREA_WALK */
+	uint64_t area_bytes;      /* of all areas but the small ones */
+	uint64_t memory;          /* the host's, once it was asked for */
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
@@ -457,11 +459,11 @@ void shm_watch(struct shm *shm, uint32_t i);
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p);
 bool segment_is_safe(int fd);
 int segment_accept(struct ring_in *ring, int fd);
-void segment_release_out(struct ring_out *ring);
+void segment_release_out(struct transport_owner *owner, struct ring_out *ring);
 void segment_release_in(struct ring_in *ring);
 /* Say to the consumer that the windows it was told of through this ring are no more. */
 void segment_withdraw(struct ring_out *ring);
-/* Give the ring AREA_LARGE, AREA_BULK or AREA_WALK, if it can have it. */
+/* Give the ring AREA_LARGE, AREA_BULK or AREA_WALK, if it can have it, and all of the endpoint's may have so much. */
 void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint32_t which);
 
 /* choose.c */
