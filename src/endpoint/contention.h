@@ -89,15 +89,23 @@ static inline bool contention_knows(const struct contention *contention, const s
 	return contention->asked_ns > 0 && pthread_equal(contention->usage.thread, usage->thread);
 }
 
+/* Whether contention_judge goes by usage->among_peers, which takes long to find out where there are many. */
+static inline bool contention_asks(const struct contention *contention, uint64_t now_ns,
+				   const struct contention_usage *usage)
+{
+	return contention->sleeps == 0 && contention_knows(contention, usage) &&
+	       contention_lost(contention, now_ns, usage);
+}
+
 /* The thread was away. `found`: how many of its polls have found something, modulo 2^32. */
 static inline void contention_judge(struct contention *contention, uint64_t now_ns,
 				    const struct contention_usage *usage, uint32_t found)
 {
-	bool lost = contention_knows(contention, usage) && contention_lost(contention, now_ns, usage);
+	bool buys = contention_asks(contention, now_ns, usage) && !usage->among_peers;
 
 	contention->asked_ns = now_ns;
 	contention->usage = *usage;
-	if (!lost || usage->among_peers || contention->sleeps > 0)
+	if (!buys)
 		return;
 	if (found - contention->found >= CONTENTION_MANY)
 		contention->losses = contention->bought = 0;

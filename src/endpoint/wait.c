@@ -97,7 +97,8 @@ static void endpoint_was_absent(struct thole_endpoint *endpoint, uint64_t now_ns
 
 	if (endpoint->base.options.yield != OPTION_YIELD_AUTO || !thread_usage(&usage))
 		return;
-	usage.among_peers = endpoint_among_peers(endpoint);
+	usage.among_peers = contention_asks(&endpoint_of(endpoint)->contention, now_ns, &usage) &&
+			    endpoint_among_peers(endpoint);
 	contention_judge(&endpoint_of(endpoint)->contention, now_ns, &usage, endpoint_of(endpoint)->calls);
 }
 

@@ -1826,8 +1826,21 @@ FAULTS = [
     Fault(
         "peers that have its core are strangers",
         CONTENTION,
-        "if (!lost || usage->among_peers || contention->sleeps > 0)",
-        "if (!lost || contention->sleeps > 0)",
+        "contention_asks(contention, now_ns, usage) && !usage->among_peers;",
+        "contention_asks(contention, now_ns, usage);",
+    ),
+    Fault(
+        "all peers are looked at after each time away",
+        WAIT,
+        "\tusage.among_peers = contention_asks(&endpoint_of(endpoint)->contention, now_ns, &usage) &&\n\t\t\t    "
+        "endpoint_among_peers(endpoint);",
+        "\tusage.among_peers = endpoint_among_peers(endpoint);",
+    ),
+    Fault(
+        "who comes from a process that has come already is one more process",
+        CONNECT,
+        "other->beside = link->beside = true;",
+        "other->beside = true;",
     ),
     Fault(
         "where nobody knows how many want a core they are peers",
@@ -1856,8 +1869,8 @@ FAULTS = [
     Fault(
         "processes of other namespaces are one",
         SHM,
-        "i < index && pid > 0; i++)",
-        "i < index; i++)",
+        "i < index && pid > 0 && self->beside; i++)",
+        "i < index && self->beside; i++)",
     ),
     Fault(
         "this process wants a core beside itself",

@@ -345,8 +345,11 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 	return error;
 }
 
+static unsigned runnable_asked; /* how often */
+
 uint32_t __wrap_host_runnable(void)
 {
+	runnable_asked++;
 	return runnable;
 }
 
@@ -695,11 +698,14 @@ static void awake__processes(void **state)
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 	assert_int_equal(awake(pair.a, LONG), 1); /* it was woken */
 
+	neighbour->pid = getpid(); /* so that the next one is of the same process, as they come */
 	self = pair_peer(pair.a, pair.a);
 	assert_int_equal(thole_send(pair.a, self, &byte, 1, 0, 0, 0, NULL, NULL), 0);
 	assert_int_equal(thole_recv(pair.a, self, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 	assert_int_equal(pair_finish(&pair, pair.a, receive, &done), 0);
 	second = shm_link(&pair.a->peers[self]->base);
+	assert_int_equal(awake(pair.a, LONG), 0);
+	neighbour->pid = getppid();
 	assert_int_equal(awake(pair.a, LONG), 1);
 	second->pid = 1;
 	assert_int_equal(awake(pair.a, LONG), 2);
@@ -710,6 +716,36 @@ static void awake__processes(void **state)
 	assert_int_equal(awake(pair.a, LONG), 2);
 	second->pid = neighbour->pid = getpid();
 	pair_close(&pair);
+}
+
+/* Whether those who want a core are peers is looked at only where it matters: not if nobody has taken this one, nor
+ * while there are sleeps. */
+static void awake__only_after_a_loss(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	computed_ns = 1000;
+	pair_open(&pair, options);
+	receive = waiting_begin(&pair);
+	runnable_asked = 0;
+	for (int i = 0; i < LONG; i++) {
+		taken--; /* nobody takes it */
+		poll_sleeps(pair.a);
+	}
+	assert_true(endpoint_of(pair.a)->contention.asked_ns > 0);
+	assert_int_equal(runnable_asked, 0);
+	while (!contention_sleeps(&endpoint_of(pair.a)->contention))
+		poll_sleeps(pair.a);
+	assert_true(runnable_asked > 0);
+	runnable_asked = 0;
+	while (contention_sleeps(&endpoint_of(pair.a)->contention)) {
+		assert_int_equal(runnable_asked, 0);
+		poll_sleeps(pair.a);
+	}
+	waiting_end(&pair, receive);
 }
 
 enum { COMPUTING = 5 }; /* processes */
@@ -953,6 +989,7 @@ int main(void)
 		cmocka_unit_test(endpoint__has_its_core),
 		cmocka_unit_test(endpoint__yields_for_good),
 		cmocka_unit_test(awake__processes),
+		cmocka_unit_test(awake__only_after_a_loss),
 		cmocka_unit_test(runnable__by_the_kernel),
 		cmocka_unit_test(endpoint__gives_nothing_away),
 		cmocka_unit_test(endpoint__yields_where_it_cannot_sleep),

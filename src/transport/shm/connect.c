@@ -421,6 +421,17 @@ static int ring_in_add(struct shm *shm, struct ring_in *ring)
 	return 0;
 }
 
+/* Mark who is of the same process as another one. */
+static void greeting_compare(const struct shm *shm, struct shm_peer *link)
+{
+	for (uint32_t i = 0; i < shm->in_count; i++) {
+		struct shm_peer *other = shm_link(shm->in[i].ring->peer);
+
+		if (other != link && other->pid == link->pid)
+			other->beside = link->beside = true;
+	}
+}
+
 /* Take a connection whose greeting is here. */
 static int greeting_take(struct transport_owner *owner, struct watch *watch, const struct greeting *greeting, int fd)
 {
@@ -465,6 +476,7 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 		return error;
 	}
 	link->pid = watch->pid;
+	greeting_compare(shm, link);
 	link->cookie_address = greeting->cookie_address;
 	link->cookie = greeting->cookie;
 	link->in.segment->cookie_address = (uintptr_t)shm->cookie;

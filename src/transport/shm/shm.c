@@ -466,9 +466,10 @@ static bool shm_is_awake(const struct shm_peer *link)
 /* A process with several endpoints counts once, where it is known to be one. */
 static bool shm_is_first(const struct shm *shm, uint32_t index)
 {
-	pid_t pid = shm_link(shm->in[index].ring->peer)->pid;
+	const struct shm_peer *self = shm_link(shm->in[index].ring->peer);
+	pid_t pid = self->pid;
 
-	for (uint32_t i = 0; i < index && pid > 0; i++) {
+	for (uint32_t i = 0; i < index && pid > 0 && self->beside; i++) {
 		const struct shm_peer *link = shm_link(shm->in[i].ring->peer);
 
 		if (link->pid == pid && shm_is_awake(link))

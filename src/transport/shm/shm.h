@@ -306,6 +306,7 @@ struct shm_peer {
 	uint8_t anew;             /* so often another connection was made because the peer had let go of one */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
+	bool beside;              /* its process has, or had, other endpoints that have connected to us */
 	uint64_t cookie_address, cookie; /* from its greeting */
 	struct list_node copies;  /* bulk: what this process fetches from the peer by itself, in order, */
 	struct list_node pulls;   /* and what by the ring, */
