@@ -53,6 +53,7 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < endpoint->peer_count; i++)
 		free(endpoint->peers[i]);
 	free(endpoint->peers);
+	free(endpoint->peer_buckets);
 	attach_fini(endpoint);
 	memory_fini(endpoint);
 	for (int i = 0; i < REGION_BUCKETS; i++) {

@@ -10,11 +10,6 @@
 #include "message/internal.h"
 #include "message/message.h"
 
-static struct peer **peer_bucket(struct thole_endpoint *endpoint, uint64_t id)
-{
-	return &endpoint->peer_buckets[id % PEER_BUCKETS]; /* ids are random */
-}
-
 /* ---- The choice of a transport ------------------------------------------------------------------ */
 
 enum { LAST = TRANSPORTS - 1 }; /* the least preferred transport reaches most: what is in its way is the reason */
@@ -104,19 +99,61 @@ static const struct transport *peer_transport(const struct thole_endpoint *endpo
 
 /* ---- Handles ------------------------------------------------------------------------------------ */
 
+/* Of a table with COUNT chains. Ids are random but with MXoE, where they begin with the same bits on all hosts. */
+static struct peer **peer_bucket(struct peer **buckets, uint32_t count, uint64_t id)
+{
+	return &buckets[(id * 0x9e3779b97f4a7c15u >> 32) % count];
+}
+
+static void peer_rehash(const struct thole_endpoint *endpoint, struct peer **buckets, uint32_t count)
+{
+	for (uint32_t i = 0; i < endpoint->peer_bucket_count; i++)
+		for (struct peer *peer = endpoint->peer_buckets[i], *next; peer; peer = next) {
+			struct peer **bucket = peer_bucket(buckets, count, peer->base.parts.endpoint);
+
+			next = peer->hash_next;
+			peer->hash_next = *bucket;
+			*bucket = peer;
+		}
+}
+
+static int peer_no_memory(const struct thole_endpoint *endpoint)
+{
+	return error_set(THOLE_ERR_MEMORY, "no memory for another peer beside %u", endpoint->peer_count);
+}
+
+/* More chains than peers, so that few look-ups pass by another peer. Without memory for a larger table the old one
+ * does. */
+static int peer_buckets_reserve(struct thole_endpoint *endpoint)
+{
+	uint32_t count = endpoint->peer_bucket_count ? 2 * endpoint->peer_bucket_count : PEER_BUCKETS;
+	struct peer **buckets;
+
+	if (endpoint->peer_count < endpoint->peer_bucket_count)
+		return 0;
+	buckets = calloc(count, sizeof(*buckets));
+	if (!buckets)
+		return endpoint->peer_buckets ? 0 : peer_no_memory(endpoint);
+	peer_rehash(endpoint, buckets, count);
+	free(endpoint->peer_buckets);
+	endpoint->peer_buckets = buckets;
+	endpoint->peer_bucket_count = count;
+	return 0;
+}
+
 static int peer_new(struct thole_endpoint *endpoint, const struct thole_address *address,
 		    const struct address_parts *parts, struct peer **peer_p)
 {
-	struct peer **bucket = peer_bucket(endpoint, parts->endpoint), **peers;
-	struct peer *peer;
+	struct peer **bucket = peer_bucket(endpoint->peer_buckets, endpoint->peer_bucket_count, parts->endpoint);
+	struct peer *peer, **peers;
 
 	peers = array_reserve(endpoint->peers, &endpoint->peer_capacity, endpoint->peer_count + 1, sizeof(*peers));
 	if (!peers)
-		goto no_memory;
+		return peer_no_memory(endpoint);
 	endpoint->peers = peers;
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
-		goto no_memory;
+		return peer_no_memory(endpoint);
 	peer->endpoint = endpoint;
 	peer->base.owner = &endpoint->base;
 	peer->base.transport = peer_transport(endpoint, parts);
@@ -134,8 +171,6 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	endpoint->peers[endpoint->peer_count++] = peer;
 	*peer_p = peer;
 	return 0;
-no_memory:
-	return error_set(THOLE_ERR_MEMORY, "no memory for another peer beside %u", endpoint->peer_count);
 }
 
 int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address *address, struct peer **peer_p)
@@ -145,11 +180,15 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 	struct peer **at;
 	int error = address_parse(address, &parts);
 
+	if (!error)
+		error = peer_buckets_reserve(endpoint);
 	if (error)
 		return error;
 	address_format(&parts, &written); /* however the caller writes it */
-	for (at = peer_bucket(endpoint, parts.endpoint); *at; at = &(*at)->hash_next) {
-		if (memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)
+	at = peer_bucket(endpoint->peer_buckets, endpoint->peer_bucket_count, parts.endpoint);
+	for (; *at; at = &(*at)->hash_next) {
+		if ((*at)->base.parts.endpoint != parts.endpoint ||
+		    memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)
 			continue;
 		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be
 		 * there. */

@@ -147,7 +147,7 @@ enum {
 	MATCH_TAGGED,
 	MATCH_PLAIN,
 	MATCH_QUEUES,
-	PEER_BUCKETS = 256,     /* hash chains; a chain is searched only to resolve an address */
+	PEER_BUCKETS = 64,      /* hash chains of the first table; it doubles where there are more peers */
 	REGION_BUCKETS = 256,   /* hash chains; a put's look-up */
 	REQUESTS_MAX = 1 << 24, /* bounds the pool: an id's index fits in it */
 	ENDPOINT_REASON_MAX = 256, /* bytes of the sentence why a transport is not open */
@@ -188,7 +188,8 @@ struct thole_endpoint {
 	struct memory_locks *locks;  /* NULL: none was ever taken */
 
 	char absent[TRANSPORTS][ENDPOINT_REASON_MAX]; /* why a transport is not open */
-	struct peer *peer_buckets[PEER_BUCKETS];
+	struct peer **peer_buckets;  /* by the endpoint's id; a chain is searched only to resolve an address */
+	uint32_t peer_bucket_count;  /* a power of 2; 0: there are no peers yet */
 	struct thole_region *region_buckets[REGION_BUCKETS];
 };
 

@@ -4708,6 +4708,31 @@ FAULTS = [
         "if (connection->peer_index)",
     ),
     Fault(
+        "an address of a peer is looked for in as many chains as there were at first",
+        "src/message/peer.c",
+        "if (endpoint->peer_count < endpoint->peer_bucket_count)",
+        "if (endpoint->peer_bucket_count)",
+    ),
+    Fault(
+        "an address of a peer is looked for by its last bits, which all MXoE hosts have",
+        "src/message/peer.c",
+        "(id * 0x9e3779b97f4a7c15u >> 32) % count",
+        "id % count",
+    ),
+    Fault(
+        "an address of a peer is the first with its number",
+        "src/message/peer.c",
+        "parts.endpoint != parts.endpoint ||\n"
+        "\t\t    memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)",
+        "parts.endpoint != parts.endpoint)",
+    ),
+    Fault(
+        "an address of a peer has no handle where there is no memory for more chains",
+        "src/message/peer.c",
+        "return endpoint->peer_buckets ? 0 : peer_no_memory(endpoint);",
+        "return peer_no_memory(endpoint);",
+    ),
+    Fault(
         "an address of MXoE is looked for among all who had it",
         "src/message/peer.c",
         "\t\t*at = (*at)->hash_next;\n\t\tbreak;\n",

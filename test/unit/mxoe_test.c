@@ -1515,8 +1515,9 @@ static unsigned peers_of_the_number(void)
 {
 	unsigned count = 0;
 
-	for (const struct peer *peer = play.endpoint->peer_buckets[OTHER_NUMBER]; peer; peer = peer->hash_next)
-		count++;
+	for (uint32_t i = 0; i < play.endpoint->peer_bucket_count; i++)
+		for (const struct peer *peer = play.endpoint->peer_buckets[i]; peer; peer = peer->hash_next)
+			count += peer->base.parts.network[4] == OTHER_NUMBER;
 	return count;
 }
 
