@@ -16,20 +16,32 @@ static struct prov_av *prov_av_of(struct fid_av *fid)
 	return container_of(fid, struct prov_av, fid);
 }
 
-/* Let one endpoint know one entry. */
+/* How many entries a peer has. */
+static uint32_t prov_av_entry_count(const struct prov_endpoint *endpoint, uint32_t peer)
+{
+	uint32_t count = prov_map_get(endpoint->entries, peer);
+
+	return count == PROV_NONE ? 0 : count;
+}
+
+/* Let one endpoint know one entry. The room for their count comes first: what is mapped is counted. */
 static int prov_av_entry_map(struct prov_av *av, struct prov_endpoint *endpoint, size_t index)
 {
 	uint32_t peer;
 	int error = prov_error_result(thole_peer(endpoint->thole, &av->addresses[index], &peer));
 
 	if (!error)
+		error = prov_map_set(&endpoint->entries, peer, prov_av_entry_count(endpoint, peer));
+	if (!error)
 		error = prov_map_set(&endpoint->peers, index, peer);
+	if (!error)
+		endpoint->entries->values[peer]++;
 	if (!error && prov_map_get(endpoint->sources, peer) == PROV_NONE)
 		error = prov_map_set(&endpoint->sources, peer, (uint32_t)index);
 	return error;
 }
 
-/* Another entry of the same peer, or PROV_NONE. */
+/* Another entry of the same peer, or PROV_NONE. It takes longer the more entries there are, and most peers have one. */
 static uint32_t prov_av_entry_twin(const struct prov_endpoint *endpoint, uint32_t peer)
 {
 	for (size_t i = 0; i < endpoint->peers->count; i++)
@@ -45,8 +57,10 @@ static void prov_av_entry_unmap(struct prov_endpoint *endpoint, size_t index)
 	if (peer == PROV_NONE)
 		return;
 	endpoint->peers->values[index] = PROV_NONE;
+	endpoint->entries->values[peer]--;
 	if (prov_map_get(endpoint->sources, peer) == index)
-		endpoint->sources->values[peer] = prov_av_entry_twin(endpoint, peer);
+		endpoint->sources->values[peer] =
+			endpoint->entries->values[peer] ? prov_av_entry_twin(endpoint, peer) : PROV_NONE;
 }
 
 static int prov_av_reserve(struct prov_av *av)
@@ -60,15 +74,14 @@ static int prov_av_reserve(struct prov_av *av)
 	return 0;
 }
 
-static size_t prov_av_free_find(const struct prov_av *av)
+/* The lowest free one, or the next behind all. */
+static size_t prov_av_free_find(struct prov_av *av)
 {
-	size_t index = 0;
-
 	if (!av->free_count)
 		return av->count;
-	while (av->addresses[index].text[0])
-		index++;
-	return index;
+	while (av->addresses[av->free_from].text[0])
+		av->free_from++;
+	return av->free_from;
 }
 
 static void prov_av_entry_free(struct prov_av *av, size_t index)
@@ -77,6 +90,8 @@ static void prov_av_entry_free(struct prov_av *av, size_t index)
 		prov_av_entry_unmap(av->endpoints[i], index);
 	memset(&av->addresses[index], 0, sizeof av->addresses[index]);
 	av->free_count++;
+	if (index < av->free_from)
+		av->free_from = index;
 }
 
 /* Every byte of an address counts, and its last is a NUL. */

@@ -25,7 +25,8 @@ struct prov_av {
 	struct thole_address *addresses;  /* by fi_addr_t; a free one has an empty text */
 	size_t count;                     /* entries, free ones too */
 	uint32_t capacity;                /* and how many there is room for */
-	size_t free_count;                /* how many below count are free */
+	size_t free_count;                /* how many below count are free, */
+	size_t free_from;                 /* none of them below this */
 	struct prov_endpoint **endpoints; /* bound to it */
 	size_t endpoint_count;
 };

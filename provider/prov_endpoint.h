@@ -49,6 +49,7 @@ struct prov_endpoint {
 	struct prov_domain *domain;
 	struct prov_map *peers;             /* fi_addr_t to Thole's peer */
 	struct prov_map *sources;           /* Thole's peer to fi_addr_t */
+	struct prov_map *entries;           /* Thole's peer to how many of fi_addr_t are its */
 	unsigned inject_flags;              /* of thole_send for the inject calls */
 	unsigned send_flags;                /* for the calls that take no flags */
 	unsigned recv_flags;                /* likewise, of tagged receives */

@@ -73,6 +73,7 @@ static void prov_ep_free(struct prov_endpoint *endpoint)
 {
 	free(endpoint->peers);
 	free(endpoint->sources);
+	free(endpoint->entries);
 	free(endpoint->claims);
 	free(endpoint);
 }
@@ -339,7 +340,9 @@ static int prov_ep_maps_open(struct prov_endpoint *endpoint)
 {
 	int error = prov_map_set(&endpoint->peers, 0, PROV_NONE);
 
-	return error ? error : prov_map_set(&endpoint->sources, 0, PROV_NONE);
+	if (!error)
+		error = prov_map_set(&endpoint->sources, 0, PROV_NONE);
+	return error ? error : prov_map_set(&endpoint->entries, 0, PROV_NONE);
 }
 
 static void prov_ep_memory_read(const struct prov_endpoint *endpoint)

@@ -4702,6 +4702,30 @@ FAULTS = [
         "\tif (former && former->state == CONNECTION_NEW)\n\t\tmxoe_hide_before(",
     ),
     Fault(
+        "AV: a twin is looked for though a peer has one entry",
+        "provider/prov_av.c",
+        "endpoint->entries->values[peer] ? prov_av_entry_twin(endpoint, peer) : PROV_NONE;",
+        "prov_av_entry_twin(endpoint, peer);",
+    ),
+    Fault(
+        "AV: entries of a peer that are gone still count",
+        "provider/prov_av.c",
+        "\tendpoint->entries->values[peer]--;\n",
+        "",
+    ),
+    Fault(
+        "AV: a free number is looked for from the first on",
+        "provider/prov_av.c",
+        "\twhile (av->addresses[av->free_from].text[0])\n",
+        "\tav->free_from = 0;\n\twhile (av->addresses[av->free_from].text[0])\n",
+    ),
+    Fault(
+        "AV: a number that is free again is passed by",
+        "provider/prov_av.c",
+        "\tif (index < av->free_from)\n\t\tav->free_from = index;\n",
+        "",
+    ),
+    Fault(
         "what hides a former connection of MXoE hides other endpoints of the host",
         NAMING_MXOE,
         "if (connection->peer_index == latest->peer_index)",

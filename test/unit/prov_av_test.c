@@ -159,6 +159,62 @@ static void twins__share_a_peer(void **state)
 	av_close(av);
 }
 
+/* Thousands of peers that leave: the table is not searched for a twin of each. What it would be taken for is put
+ * there. */
+static void twins__are_not_looked_for_where_none_is(void **state)
+{
+	struct fid_av *av = av_open(0);
+	fi_addr_t addrs[2], last = 1;
+	uint32_t peer;
+
+	(void)state;
+	assert_int_equal(prov_av_attach(container_of(av, struct prov_av, fid), one), 0);
+	assert_int_equal(fi_av_insert(av, names, 2, addrs, 0, NULL), 2);
+	peer = peer_of(one, 1);
+	assert_int_equal(prov_map_get(one->entries, peer), 1);
+	one->peers->values[5] = peer;
+	assert_int_equal(fi_av_remove(av, &last, 1, 0), 0);
+	one->peers->values[5] = PROV_NONE;
+	assert_int_equal(prov_map_get(one->sources, peer), PROV_NONE);
+	assert_int_equal(prov_map_get(one->entries, peer), 0);
+	/* Of three entries two are left, and then one. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(fi_av_insert(av, &names[1], 1, &last, 0, NULL), 1);
+	for (fi_addr_t i = 1; i < 4; i++) {
+		assert_int_equal(prov_map_get(one->sources, peer), i);
+		assert_int_equal(fi_av_remove(av, &i, 1, 0), 0);
+	}
+	assert_int_equal(prov_map_get(one->sources, peer), PROV_NONE);
+	av_close(av);
+}
+
+/* Numbers that are free are given again from the lowest on, and those below are not looked at once more: what looks
+ * free is put there. */
+static void insert__goes_on_where_it_was(void **state)
+{
+	struct fid_av *av = av_open(0);
+	struct prov_av *own = container_of(av, struct prov_av, fid);
+	const fi_addr_t again[] = {3, 4, 6};
+	fi_addr_t gone[] = {6, 3, 4}, addr;
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(fi_av_insert(av, &names[0], 1, &addr, 0, NULL), 1);
+	assert_int_equal(fi_av_remove(av, gone, 3, 0), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(fi_av_insert(av, &names[0], 1, &addr, 0, NULL), 1);
+		assert_int_equal(addr, again[i]);
+		own->addresses[1].text[0] = '\0';
+	}
+	own->addresses[1] = names[0];
+	assert_int_equal(fi_av_remove(av, &gone[1], 1, 0), 0); /* below where it was */
+	assert_int_equal(fi_av_insert(av, &names[0], 1, &addr, 0, NULL), 1);
+	assert_int_equal(addr, 3);
+	assert_int_equal(fi_av_insert(av, &names[0], 1, &addr, 0, NULL), 1);
+	assert_int_equal(addr, 8);
+	av_close(av);
+}
+
 static void refused__are_told_one_by_one(void **state)
 {
 	struct thole_address mixed[3] = {names[0], {"no address"}, names[1]};
@@ -213,6 +269,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(insert__takes_no_text_without_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(remove__frees_the_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(twins__share_a_peer, setup, teardown),
+		cmocka_unit_test_setup_teardown(twins__are_not_looked_for_where_none_is, setup, teardown),
+		cmocka_unit_test_setup_teardown(insert__goes_on_where_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused__are_told_one_by_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(events__report_insertions, setup, teardown),
 	};
