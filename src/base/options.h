@@ -100,7 +100,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(network, OPTION_CHOICE, "auto", 0, 0, false, "auto,on,off",				\
 	    "reach other hosts; auto: where a socket can be had, on, or with a codec: else opening fails")	\
 	row(link, OPTION_CHOICE, "auto", 0, 0, false, "auto,udp,raw,both,driver",		\
-	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted, or by the driver")	\
+	    "how frames leave this host; auto: UDP, and raw Ethernet frames where permitted, with up to 16 "	\
+	    "local_ranks, or by the driver")									\
 	row(interface, OPTION_TEXT, "", 0, 0, false, "",					\
 	    "network interface to use, by name or by address; none: as routes say")		\
 	row(host, OPTION_TEXT, "", 0, 0, false, "",						\

@@ -4726,6 +4726,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "raw links of many: those that nobody asked for are opened",
+        "src/transport/datagram/datagram_links.c",
+        "options->local_ranks > RAW_RANKS_MAX;",
+        "false;",
+    ),
+    Fault(
+        "raw links of many: those that are asked for are not opened",
+        "src/transport/datagram/datagram_links.c",
+        "options->link == OPTION_LINK_AUTO && options->codec == OPTION_CODEC_NATIVE &&\n\t       options->local",
+        "options->codec == OPTION_CODEC_NATIVE &&\n\t       options->local",
+    ),
+    Fault(
+        "raw links of many: MXoE is without any",
+        "src/transport/datagram/datagram_links.c",
+        "options->link == OPTION_LINK_AUTO && options->codec == OPTION_CODEC_NATIVE &&\n\t       options->local",
+        "options->link == OPTION_LINK_AUTO &&\n\t       options->local",
+    ),
+    Fault(
         "what hides a former connection of MXoE hides other endpoints of the host",
         NAMING_MXOE,
         "if (connection->peer_index == latest->peer_index)",

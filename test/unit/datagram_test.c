@@ -3,6 +3,8 @@
  * Endpoints over the network: which transport a peer gets, what is said where none leads to it, and running, sleeping
  * and closing with real sockets. Both ends are in this process and take themselves for different hosts; UDP over the
  * loopback is enough for all of it. What frames say is the engine's business, and tested with it.
+ *
+ * interface_can_raw and link_raw_open are replaced (by the linker's --wrap): whether a raw link would be opened.
  */
 #include "unit.h"
 
@@ -135,6 +137,76 @@ static void choice__self_without_shm(void **state)
 	for (uint64_t length = 1; length < 1000000; length *= 7)
 		two_exchange(&pair, length, length);
 	thole_endpoint_close(pair.a);
+}
+
+static bool raw_counts; /* the loopback may have raw links, but that none is permitted: */
+static unsigned raw_tried;
+
+bool __real_interface_can_raw(const struct interface *interface);
+bool __wrap_interface_can_raw(const struct interface *interface);
+int __real_link_raw_open(struct engine *engine, const struct interface *interface, uint16_t ethertype,
+			 uint32_t endpoint, uint64_t *counters, struct link **link_p);
+int __wrap_link_raw_open(struct engine *engine, const struct interface *interface, uint16_t ethertype,
+			 uint32_t endpoint, uint64_t *counters, struct link **link_p);
+
+bool __wrap_interface_can_raw(const struct interface *interface)
+{
+	return raw_counts || __real_interface_can_raw(interface);
+}
+
+int __wrap_link_raw_open(struct engine *engine, const struct interface *interface, uint16_t ethertype,
+			 uint32_t endpoint, uint64_t *counters, struct link **link_p)
+{
+	if (!raw_counts)
+		return __real_link_raw_open(engine, interface, ethertype, endpoint, counters, link_p);
+	raw_tried++;
+	return THOLE_ERR_ACCESS;
+}
+
+/* How often one of so many processes tries to open a raw link, until it has sent something. */
+static unsigned raw_tries(const char *ranks, const char *link)
+{
+	const char *const options[] = {"host=a", "interface=lo", "driver=off", "close_timeout=10ms", ranks, link, NULL};
+	struct pair pair;
+
+	raw_counts = true;
+	raw_tried = 0;
+	two_open(&pair, options, host_b);
+	two_exchange(&pair, 1, 1000);
+	assert_true(pair_counter(pair.a, "frames_sent") > 0);
+	assert_int_equal(pair_counter(pair.a, "link_fallbacks"), 0);
+	pair_close(&pair);
+	raw_counts = false;
+	return raw_tried;
+}
+
+/* What raw links cost grows with the processes of a host. */
+static void choice__many_have_no_raw_links(void **state)
+{
+	(void)state;
+	assert_int_equal(raw_tries("local_ranks=0", "link=auto"), 1);
+	assert_int_equal(raw_tries("local_ranks=16", "link=auto"), 1);
+	assert_int_equal(raw_tries("local_ranks=17", "link=auto"), 0);
+}
+
+/* Unless they are asked for, or there is nothing else. */
+static void choice__many_that_ask_for_raw_links(void **state)
+{
+	static const char *const words[][2] = {{"link=raw", "codec=native"}, {"link=auto", "codec=mxoe"}};
+
+	(void)state;
+	raw_counts = true;
+	for (unsigned i = 0; i < 2; i++) {
+		const char *const options[] = {"interface=lo", "network=on", "driver=off", "local_ranks=17",
+					       words[i][0], words[i][1], NULL};
+		struct thole_endpoint_attr attr = {.options = options};
+		struct thole_endpoint *endpoint;
+
+		raw_tried = 0;
+		assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_ACCESS);
+		assert_int_equal(raw_tried, 1);
+	}
+	raw_counts = false;
 }
 
 static void nowhere__says_why(void **state)
@@ -1096,6 +1168,8 @@ int main(void)
 		cmocka_unit_test(choice__other_host),
 		cmocka_unit_test(choice__without_shm),
 		cmocka_unit_test(choice__self_without_shm),
+		cmocka_unit_test(choice__many_have_no_raw_links),
+		cmocka_unit_test(choice__many_that_ask_for_raw_links),
 		cmocka_unit_test(nowhere__says_why),
 		cmocka_unit_test(nowhere__of_another_kind),
 		cmocka_unit_test(info__there_is_no_such_peer),
