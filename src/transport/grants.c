@@ -1,26 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/grants.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
+
+static struct grant **grants_bucket(struct grant **buckets, uint32_t count, uint64_t key)
+{
+	return &buckets[(key * 0x9e3779b97f4a7c15u >> 32) % count];
+}
 
 struct grant *grants_find(struct grants *grants, uint64_t key)
 {
-	for (struct list_node *node = list_first(&grants->list); node; node = list_next(&grants->list, node))
-		if (container_of(node, struct grant, node)->key == key)
-			return container_of(node, struct grant, node);
-	return NULL;
+	struct grant *grant;
+
+	if (!grants->count)
+		return NULL;
+	grant = *grants_bucket(grants->buckets, grants->bucket_count, key);
+	while (grant && grant->key != key)
+		grant = grant->hash_next;
+	return grant;
+}
+
+/* More chains than grants. Without memory for a larger table the old one does; false: there is none. */
+static bool grants_reserve(struct grants *grants)
+{
+	uint32_t count = grants->bucket_count ? 2 * grants->bucket_count : GRANTS_BUCKETS;
+	struct grant **buckets;
+
+	if (grants->count < grants->bucket_count)
+		return true;
+	buckets = calloc(count, sizeof(*buckets));
+	if (!buckets)
+		return grants->buckets != NULL;
+	for (struct list_node *node = list_first(&grants->list); node; node = list_next(&grants->list, node)) {
+		struct grant *grant = container_of(node, struct grant, node);
+		struct grant **bucket = grants_bucket(buckets, count, grant->key);
+
+		grant->hash_next = *bucket;
+		*bucket = grant;
+	}
+	free(grants->buckets);
+	grants->buckets = buckets;
+	grants->bucket_count = count;
+	return true;
 }
 
 struct grant *grants_add(struct grants *grants, struct pool *pool, uint64_t key)
 {
-	struct grant *grant;
+	struct grant *grant, **bucket;
 
 	if (grants->count == GRANTS_MAX)
 		grants_drop(grants, pool, container_of(list_first(&grants->list), struct grant, node));
-	grant = pool_get(pool);
+	grant = grants_reserve(grants) ? pool_get(pool) : NULL;
 	if (!grant)
 		return NULL;
-	*grant = (struct grant){.key = key};
+	bucket = grants_bucket(grants->buckets, grants->bucket_count, key);
+	*grant = (struct grant){.key = key, .hash_next = *bucket};
+	*bucket = grant;
 	list_push_back(&grants->list, &grant->node);
 	grants->count++;
 	return grant;
@@ -28,8 +64,15 @@ struct grant *grants_add(struct grants *grants, struct pool *pool, uint64_t key)
 
 void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant)
 {
-	if (grant->here.mapping)
+	struct grant **at = grants_bucket(grants->buckets, grants->bucket_count, grant->key);
+
+	if (grant->here.mapping) {
 		munmap(grant->here.mapping, grant->here.mapped);
+		grants->mapped--;
+	}
+	while (*at != grant)
+		at = &(*at)->hash_next;
+	*at = grant->hash_next;
 	list_remove(&grant->node);
 	grants->count--;
 	pool_put(pool, grant);
@@ -39,6 +82,9 @@ void grants_clear(struct grants *grants, struct pool *pool)
 {
 	while (!list_empty(&grants->list))
 		grants_drop(grants, pool, container_of(list_first(&grants->list), struct grant, node));
+	free(grants->buckets);
+	grants->buckets = NULL;
+	grants->bucket_count = 0;
 }
 
 bool grants_use(struct grants *grants, struct grant *grant, const struct transport_access *access)

@@ -2,8 +2,9 @@
 /*
  * grants: what an endpoint knows of a peer's regions, so that it puts and gets without that process.
  *
- * Owns the list, not how it comes to be known: a transport asks its peer for a region that it has no grant of, and goes
- * by records meanwhile. A grant without access says that this was asked, or that the answer was no.
+ * Owns them, by their keys and in the order of their last use, not how they come to be known: a transport asks its peer
+ * for a region that it has no grant of, and goes by records meanwhile. A grant without access says that this was asked,
+ * or that the answer was no.
  */
 #ifndef THOLE_TRANSPORT_GRANTS_H
 #define THOLE_TRANSPORT_GRANTS_H
@@ -12,7 +13,12 @@
 #include "base/pool.h"
 #include "transport/transport.h"
 
-enum { GRANTS_MAX = 32 }; /* of one peer; one more takes the place of that which was not used for longest */
+enum {
+	GRANTS_MAX = 1024,         /* of one peer; one more takes the place of that which was not used for longest */
+	GRANTS_MAPPED_MAX = 32,    /* of one peer, with a mapping: the kernel has 65530 of these for a process */
+	GRANTS_ALL_MAX = 1 << 20,  /* of all peers */
+	GRANTS_BUCKETS = 16,       /* hash chains of the first table; it doubles where there are more grants */
+};
 
 /* A region where this process has mapped it, too. */
 struct grant_mapping {
@@ -24,6 +30,7 @@ struct grant_mapping {
 
 struct grant {
 	struct list_node node;
+	struct grant *hash_next;
 	uint64_t key, address, length;
 	uint64_t by;     /* what the transport needs beside, */
 	uint64_t number; /* and that, too */
@@ -35,7 +42,9 @@ struct grant {
 
 struct grants {
 	struct list_node list; /* longest unused first */
-	uint32_t count;
+	uint32_t count, mapped;
+	uint32_t bucket_count; /* a power of 2; 0: there are no grants */
+	struct grant **buckets;
 };
 
 static inline void grants_init(struct grants *grants)
@@ -52,5 +61,15 @@ void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant);
 void grants_clear(struct grants *grants, struct pool *pool);
 /* Whether it is for this access. If so it counts as used. */
 bool grants_use(struct grants *grants, struct grant *grant, const struct transport_access *access);
+/* Whether one more may be mapped here; who has mapped it says so. */
+static inline bool grants_may_map(const struct grants *grants)
+{
+	return grants->mapped < GRANTS_MAPPED_MAX;
+}
+
+static inline void grants_mapped(struct grants *grants)
+{
+	grants->mapped++;
+}
 
 #endif

@@ -4744,6 +4744,48 @@ FAULTS = [
         "options->link == OPTION_LINK_AUTO &&\n\t       options->local",
     ),
     Fault(
+        "regions of a peer: only some are known at a time",
+        "src/transport/grants.h",
+        "GRANTS_MAX = 1024, ",
+        "GRANTS_MAX = 63, ",
+    ),
+    Fault(
+        "regions of a peer: who has no room for one says that there is none",
+        "src/transport/shm/access.c",
+        "known = owner->up->region(peer, key, &memory, &access);",
+        "known = owner->up->region(peer, key, &memory, &access) && told_note(shm_of(owner), key, &memory);",
+    ),
+    Fault(
+        "regions of a peer: one that was dropped is found",
+        "src/transport/grants.c",
+        "\t*at = grant->hash_next;\n",
+        "",
+    ),
+    Fault(
+        "regions of a peer: a larger table has not all of them",
+        "src/transport/grants.c",
+        "\t\tgrant->hash_next = *bucket;\n\t\t*bucket = grant;\n",
+        "\t\tgrant->hash_next = NULL;\n\t\t*bucket = grant;\n",
+    ),
+    Fault(
+        "regions of a peer, mapped here: any number",
+        "src/transport/grants.h",
+        "return grants->mapped < GRANTS_MAPPED_MAX;",
+        "return grants->mapped < UINT32_MAX;",
+    ),
+    Fault(
+        "regions of a peer, mapped here: those that have ended count",
+        "src/transport/grants.c",
+        "\t\tgrants->mapped--;\n",
+        "",
+    ),
+    Fault(
+        "regions of a peer: one of ours that has ended is found",
+        "src/transport/shm/access.c",
+        "\tlist_remove(&export->hashed);\n",
+        "",
+    ),
+    Fault(
         "what hides a former connection of MXoE hides other endpoints of the host",
         NAMING_MXOE,
         "if (connection->peer_index == latest->peer_index)",
@@ -5391,8 +5433,8 @@ FAULTS = [
     Fault(
         "who was shut out is let in for puts again",
         "src/transport/shm/access.c",
-        "else if (access && owner->options.one_copy && !link->shut_ns)",
-        "else if (access && owner->options.one_copy)",
+        " && access && owner->options.one_copy && !link->shut_ns)",
+        " && access && owner->options.one_copy)",
     ),
     Fault(
         "a region that is not there when it is asked for is never asked for again",

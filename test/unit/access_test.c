@@ -12,7 +12,7 @@
 #include "pair.h"
 #include "process_vm.h"
 
-enum { REGION = 300000, KEY = 7, TURNS = 300 };
+enum { REGION = 300000, KEY = 7, TURNS = 300, WINDOWS = 64, WINDOW = 4096 };
 
 static const char *const local_only[] = {"network=off", "one_copy=on", "look_again=0", NULL};
 
@@ -485,6 +485,103 @@ static void access__of_no_region(void **state)
 	pair_close(&target.pair);
 }
 
+/* Each its own region, with keys behind KEY. Of more bytes than the target would be asked for. */
+static void windows_expose(struct thole_region **regions)
+{
+	for (unsigned i = 0; i < WINDOWS; i++)
+		assert_int_equal(thole_expose(target.pair.b, target.memory + i * WINDOW, WINDOW, THOLE_ACCESS_PUT,
+					      KEY + 1 + i, NULL, &regions[i]),
+				 0);
+}
+
+static void window_put(unsigned window)
+{
+	static const uint8_t bytes[WINDOW];
+	const struct iovec segment = {(void *)(uintptr_t)bytes, WINDOW};
+	struct thole_request *request;
+
+	assert_int_equal(thole_put(target.pair.a, target.pair.a_to_b, &segment, 1, KEY + 1 + window, 0, 0, 0, NULL,
+				   &request),
+			 0);
+	assert_int_equal(finish(request), 0);
+	pair_progress(&target.pair, 10);
+}
+
+static struct grant *window_grant(unsigned window)
+{
+	return grants_find(&shm_link(peer_of_a())->grants, KEY + 1 + window);
+}
+
+/* However many windows are used in turn, all are known from their second use on. */
+static void access__windows_in_turn(void **state)
+{
+	struct thole_region *regions[WINDOWS];
+	const struct pool *exports;
+	uint64_t before;
+	uint32_t live;
+
+	(void)state;
+	target_open(local_only);
+	exports = &shm_of(&target.pair.b->base)->export_pool;
+	windows_expose(regions);
+	for (unsigned i = 0; i < WINDOWS; i++)
+		window_put(i);
+	before = shm_puts();
+	for (unsigned i = 0; i < 2 * WINDOWS; i++)
+		window_put(i % WINDOWS);
+	assert_int_equal(shm_puts() - before, 2 * WINDOWS);
+	/* Those that end are known no more, and all others are once they were asked for again. */
+	for (unsigned i = 0; i < WINDOWS; i += 2)
+		thole_unexpose(target.pair.b, regions[i]);
+	for (unsigned i = 1; i < WINDOWS; i += 2)
+		window_put(i);
+	before = shm_puts();
+	for (unsigned i = 1; i < WINDOWS; i += 2)
+		window_put(i);
+	assert_int_equal(shm_puts() - before, WINDOWS / 2);
+	assert_null(window_grant(0));
+	/* One of a key that had another is noted anew. */
+	live = exports->live;
+	assert_int_equal(thole_expose(target.pair.b, target.memory, WINDOW, THOLE_ACCESS_PUT, KEY + 1, NULL,
+				      &regions[0]),
+			 0);
+	window_put(0);
+	assert_int_equal(exports->live, live + 1);
+	window_put(0);
+	assert_int_equal(shm_puts() - before, WINDOWS / 2 + 1);
+	pair_close(&target.pair);
+}
+
+/* Who has no room to note that a region is known says so once, and not at each access, until there is some. */
+static void access__target_knows_no_more(void **state)
+{
+	struct thole_region *regions[WINDOWS];
+	struct grant *grant;
+	struct pool *pool;
+	uint64_t before;
+
+	(void)state;
+	target_open(local_only);
+	windows_expose(regions);
+	pool = &shm_of(&target.pair.b->base)->export_pool;
+	pool->bound = pool->capacity;
+	for (unsigned i = 0; i < WINDOWS; i++)
+		window_put(i);
+	assert_int_equal(pool->live, pool->bound);
+	grant = window_grant(WINDOWS - 1);
+	assert_non_null(grant);
+	assert_true(grant->told && !grant->access);
+	before = shm_puts();
+	window_put(WINDOWS - 1);
+	assert_int_equal(shm_puts(), before);
+	assert_ptr_equal(window_grant(WINDOWS - 1), grant);
+	thole_unexpose(target.pair.b, regions[0]);
+	for (int i = 0; i < 2; i++)
+		window_put(WINDOWS - 1);
+	assert_int_equal(shm_puts(), before + 1);
+	pair_close(&target.pair);
+}
+
 /* Of a region with a notice for each access its owner has to know. */
 static void access__not_of_what_is_to_be_noticed(void **state)
 {
@@ -810,6 +907,8 @@ int main(void)
 		cmocka_unit_test(access__several_in_a_call),
 		cmocka_unit_test(access__range_and_kind),
 		cmocka_unit_test(access__of_no_region),
+		cmocka_unit_test(access__windows_in_turn),
+		cmocka_unit_test(access__target_knows_no_more),
 		cmocka_unit_test(access__not_of_what_is_to_be_noticed),
 		cmocka_unit_test(access__ways_that_are_off),
 		cmocka_unit_test(access__beside_a_sleeper),

@@ -327,6 +327,41 @@ static void access__of_shared_memory(void **state)
 	assert_int_equal(mappings(), 1);
 }
 
+/* Regions of so many, each used often enough to be mapped. */
+static void use_many(unsigned count)
+{
+	struct iovec segment = {file.here, ACCESS};
+	struct thole_region *regions[2 * GRANTS_MAPPED_MAX];
+	struct thole_request *request;
+
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(thole_expose(pair.b, file.there + i * ACCESS, ACCESS, THOLE_ACCESS_GET, KEY + 1 + i,
+					      NULL, &regions[i]),
+				 0);
+	for (unsigned i = 0; i < count * USES; i++) {
+		assert_int_equal(thole_get(pair.a, pair.a_to_b, &segment, 1, KEY + 1 + i % count, 0, 0, NULL, &request),
+				 0);
+		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+	}
+	for (unsigned i = 0; i < count; i++)
+		thole_unexpose(pair.b, regions[i]);
+}
+
+/* The kernel has only so many mappings for a process; all other regions are reached by its calls. */
+static void access__of_many_regions(void **state)
+{
+	(void)state;
+	pair_open(&pair, options);
+	for (unsigned round = 1; round <= 2; round++) {
+		use_many(GRANTS_MAPPED_MAX + 8);
+		assert_int_equal(pair_counter(pair.a, "attached"), round * GRANTS_MAPPED_MAX);
+		assert_true(kernel_calls > 8);
+		kernel_calls = 0;
+	}
+	pair_close(&pair);
+	assert_int_equal(mappings(), 2);
+}
+
 /* What was mapped for a region ends with it, whether or not another one is used. */
 static void access__ends_with_its_region(void **state)
 {
@@ -392,6 +427,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shared__not_behind_the_end, file_make, file_end),
 		cmocka_unit_test_setup_teardown(shared__not_what_is_not, file_make, file_end),
 		cmocka_unit_test_setup_teardown(access__of_shared_memory, file_make, file_end),
+		cmocka_unit_test_setup_teardown(access__of_many_regions, file_make, file_end),
 		cmocka_unit_test_setup_teardown(access__ends_with_its_region, file_make, file_end),
 		cmocka_unit_test_setup_teardown(access__after_another_took_its_place, file_make, file_end),
 		cmocka_unit_test_setup_teardown(access__mapping_is_in_no_child, file_make, file_end),

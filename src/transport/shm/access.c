@@ -39,8 +39,7 @@ enum {
 	GRANT_USES_LONG = 8,        /* one of ACCESS_BYTES and more counts for so many */
 	ACCESS_ASK_MAX = 2048,      /* bytes of one that is asked for: two copies, and no call */
 	ACCESS_ASK_TURNS = 128,     /* polls after which it is made here: some microseconds */
-	EXPORTS_MAX = 4096,
-	GRANTS_ALL_MAX = 1 << 20,   /* of all peers */
+	EXPORTS_MAX = 4096,         /* regions that peers know at a time; all others they reach by records */
 	LEAVE_NS = 20000000,        /* who has not left a region for so long does not come to it */
 	PAUSE_NS = 20000,           /* between two looks whether all have left */
 };
@@ -58,18 +57,25 @@ struct access_row {
 
 /* A region of ours that a peer knows. */
 struct shm_export {
-	struct list_node node;
+	struct list_node node, hashed;
 	uint64_t key;
 	struct iovec memory;
 };
 
 /* ---- Regions of ours -------------------------------------------------------------------------------- */
 
-static struct shm_export *told_find(const struct shm *shm, uint64_t key)
+static struct list_node *told_bucket(struct shm *shm, uint64_t key)
 {
-	for (struct list_node *node = list_first(&shm->exports); node; node = list_next(&shm->exports, node))
-		if (container_of(node, struct shm_export, node)->key == key)
-			return container_of(node, struct shm_export, node);
+	return &shm->export_buckets[(key * 0x9e3779b97f4a7c15u >> 32) % EXPORT_BUCKETS];
+}
+
+static struct shm_export *told_find(struct shm *shm, uint64_t key)
+{
+	struct list_node *bucket = told_bucket(shm, key);
+
+	for (struct list_node *node = list_first(bucket); node; node = list_next(bucket, node))
+		if (container_of(node, struct shm_export, hashed)->key == key)
+			return container_of(node, struct shm_export, hashed);
 	return NULL;
 }
 
@@ -85,6 +91,7 @@ static bool told_note(struct shm *shm, uint64_t key, const struct iovec *memory)
 	export->key = key;
 	export->memory = *memory;
 	list_push_back(&shm->exports, &export->node);
+	list_push_back(told_bucket(shm, key), &export->hashed);
 	return true;
 }
 
@@ -114,10 +121,10 @@ static void grant_asked(struct transport_peer *peer, uint64_t key)
 
 	if (owner->up->reach(peer) != 0)
 		return;
-	known = owner->up->region(peer, key, &memory, &access) && told_note(shm_of(owner), key, &memory);
+	known = owner->up->region(peer, key, &memory, &access);
 	if (!known)
 		answer.imm = NO_REGION;
-	else if (access && owner->options.one_copy && !link->shut_ns)
+	else if (told_note(shm_of(owner), key, &memory) && access && owner->options.one_copy && !link->shut_ns)
 		grant_fill(peer, &memory, access, &answer);
 	link->reaches |= known;
 	owner->up->control(peer, &answer);
@@ -198,6 +205,7 @@ void shm_access_region_end(struct transport_owner *owner, uint64_t key)
 	if (!export)
 		return;
 	list_init(&ended);
+	list_remove(&export->hashed);
 	list_remove(&export->node);
 	list_push_back(&ended, &export->node);
 	access_close_all(shm, &ended);
@@ -250,12 +258,17 @@ void shm_access_review(struct transport_peer *peer)
 /* What is used more often is worth finding out whether it is mapped here, too. */
 static void grant_used(struct transport_peer *peer, struct grant *grant, uint64_t length)
 {
+	struct grants *grants = &shm_link(peer)->grants;
+
 	if (grant->uses >= GRANT_USES)
 		return;
 	grant->uses += length < ACCESS_BYTES ? 1 : GRANT_USES_LONG;
-	if (grant->uses >= GRANT_USES && shared_map(shm_link(peer)->pid, grant->address, grant->length,
-						     grant->access & THOLE_ACCESS_PUT, &grant->here))
-		transport_count(peer->owner, COUNTER_ATTACHED);
+	if (grant->uses < GRANT_USES || !grants_may_map(grants) ||
+	    !shared_map(shm_link(peer)->pid, grant->address, grant->length, grant->access & THOLE_ACCESS_PUT,
+			&grant->here))
+		return;
+	grants_mapped(grants);
+	transport_count(peer->owner, COUNTER_ATTACHED);
 }
 
 /* A grant for this access; NULL: none, for now. */
@@ -698,6 +711,8 @@ void shm_access_open(struct shm *shm)
 	list_init(&shm->accessing);
 	list_init(&shm->accessed);
 	list_init(&shm->exports);
+	for (int i = 0; i < EXPORT_BUCKETS; i++)
+		list_init(&shm->export_buckets[i]);
 	pool_init(&shm->grants, sizeof(struct grant), 16, GRANTS_ALL_MAX);
 	pool_init(&shm->export_pool, sizeof(struct shm_export), 16, EXPORTS_MAX);
 }

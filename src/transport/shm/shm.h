@@ -380,6 +380,8 @@ struct costs {
 
 enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_DIRECT };
 
+enum { EXPORT_BUCKETS = 256 }; /* hash chains */
+
 struct shm {
 	struct transport_owner *owner;
 	struct ring_watch *in;    /* rings to poll; one alone is by itself, only several are by stamp and expected */
@@ -403,7 +405,8 @@ struct shm {
 	struct pool fetches, serves;
 	struct list_node accessing; /* peers with accesses to be made, */
 	struct list_node accessed;  /* and accesses that were made */
-	struct list_node exports;   /* regions of ours that a peer knows */
+	struct list_node exports;   /* regions of ours that a peer knows, */
+	struct list_node export_buckets[EXPORT_BUCKETS]; /* and by their keys */
 	struct pool grants, export_pool;
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint64_t held_ns;         /* until then no greeting goes */

@@ -289,7 +289,7 @@ void access_broken(struct pair *pair)
 
 void access_open(struct card *card)
 {
-	pool_init(&card->grants, sizeof(struct grant), 16, CARD_TRANSFERS);
+	pool_init(&card->grants, sizeof(struct grant), 16, GRANTS_ALL_MAX);
 	pool_init(&card->accesses, sizeof(struct verbs_access), 16, CARD_TRANSFERS);
 	pool_init(&card->export_pool, sizeof(struct verbs_export), 16, CARD_TRANSFERS);
 	list_init(&card->exports);
