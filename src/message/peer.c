@@ -468,8 +468,8 @@ int peer_gone(const struct peer *peer)
 				 peer->base.index, peer->base.address.text);
 	if (peer->base.gone_status == THOLE_ERR_ADDRESS)
 		return error_set(THOLE_ERR_ADDRESS,
-				 "peer %u (%s) is gone: what is sent there does not come from the address that this side "
-				 "has; the option interface names the one that leads there",
+				 "peer %u (%s) is gone: what is sent there does not come from this side's address; the "
+				 "option interface names the one that leads there",
 				 peer->base.index, peer->base.address.text);
 	if (peer->base.gone_status == THOLE_ERR_UNSUPPORTED)
 		return error_set(THOLE_ERR_UNSUPPORTED,
