@@ -116,6 +116,18 @@ def check_covered(pcap: Path, protocol: str) -> None:
     assert checked > 0
 
 
+def write(pcap: Path, there: list[bytes]) -> Path:
+    """A capture of these Ethernet frames."""
+    heads = (struct.pack("<IIII", number, 0, len(frame), len(frame)) for number, frame in enumerate(there))
+    front = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    pcap.write_bytes(front + b"".join(head + frame for head, frame in zip(heads, there)))
+    return pcap
+
+
+def ethernet(kind: int, body: bytes) -> bytes:
+    return bytes(6) + bytes.fromhex("020000000001") + struct.pack("!H", kind) + body
+
+
 # ---- mxoe ---------------------------------------------------------------------------------------
 
 
@@ -225,6 +237,15 @@ def test_mxoe_fields() -> None:
             40: dict(mxoe__ack="0x0005", mxoe__truc__number="1", mxoe__truc__send="0x0005"),
         },
     )
+
+
+def test_mxoe_names(tmp_path: Path) -> None:
+    """A host's name ends with its length or a NUL, and may be empty."""
+    replies = [bytes([0, 0, 4, len(name)]) + bytes(14) + name for name in (b"abc", b"ab\0c", b"")]
+    pcap = write(tmp_path / "names.pcap", [ethernet(0x86DF, reply) for reply in replies])
+    lines = tshark(pcap).splitlines()
+    assert [line.partition("name=")[2] for line in lines] == ["abc", "ab", ""]
+    assert numbers(pcap, "mxoe.malformed || _ws.lua.error") == []
 
 
 def test_mxoe_mode_is_a_preference() -> None:
@@ -378,6 +399,37 @@ def test_native_others(native: Path) -> None:
     )
     assert numbers(native, "thole.gap") == [7, 20]
     assert numbers(native, "thole.nack") == [10]
+
+
+def over_udp(here: int, there: int, *ports: int, frame: bytes) -> bytes:
+    """Between the hosts 10.0.0.`here` and 10.0.0.`there`."""
+    datagram = struct.pack("!HHHH", *ports, 8 + len(frame), 0) + frame
+    addresses = bytes([10, 0, 0, here, 10, 0, 0, there])
+    return ethernet(0x800, struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(datagram), 1, 0, 64, 17, 0) + addresses + datagram)
+
+
+def native_frame(kind: int, session: int, transfer: int, length: int, **fields: int) -> bytes:
+    """Of the first pull or its DATA; the other fields are at their offsets, in 8 bytes."""
+    frame = bytearray(length)
+    frame[:2], frame[8:16] = (kind, 2), session.to_bytes(8, "big")
+    for name, value in fields.items():
+        frame[int(name[3:]) : int(name[3:]) + 8] = value.to_bytes(8, "big")
+    at = 40 if kind == 5 else 20
+    frame[at : at + 7] = transfer.to_bytes(7, "big")
+    return bytes(frame)
+
+
+def test_native_sent_again__by_two_pairs(tmp_path: Path) -> None:
+    """Also where two pairs of ranks of these hosts use a transfer of the same number by turns, for other windows."""
+    pulls = [
+        over_udp(1, 2, 5000 + rank, 6000 + rank, frame=native_frame(5, rank, 1 << 20, 64, at_32=0xA0 + rank))
+        for rank in (1, 2)
+    ]
+    data = over_udp(2, 1, 6001, 5001, frame=native_frame(6, 5, 1 << 20, 100))
+    pcap = write(tmp_path / "again.pcap", [*pulls, data, *pulls, data])
+    assert numbers(pcap, "thole.malformed") == []
+    assert numbers(pcap, "thole.resent") == [4, 5, 6]
+    assert numbers(pcap, "thole.resent", "-2") == [4, 5, 6]
 
 
 def test_native_tagged(native: Path) -> None:

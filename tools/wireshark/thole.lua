@@ -149,7 +149,7 @@ local function seen_before(pinfo, place, key)
     return repeats[here]
 end
 
--- Transfers' numbers come back for other windows: a counter that tells them apart.
+-- mxoe's pulls have numbers that come back for other windows: a counter that tells them apart.
 local function epoch_of(key, window)
     local epoch = epochs[key] or { window = window, count = 0 }
     if window and epoch.window ~= window then
@@ -337,21 +337,9 @@ end
 
 types.accept = types.connect
 
--- The key of a DATA frame counts what its transfer's number stands for now; PULLs tell.
-local function key_of(packet, key, tvb, pinfo)
-    local from, to = tostring(pinfo.net_src), tostring(pinfo.net_dst)
-    if tostring(pinfo.net_src) == "" then
-        from, to = tostring(pinfo.dl_src), tostring(pinfo.dl_dst)
-    end
-    local key_all = hex(tvb, HEAD, "type", "to", "session") .. ":" .. key
-    if pinfo.visited then
-        return key_all
-    elseif packet == NATIVE.PULL then
-        return key_all .. ":" .. epoch_of(from .. to .. hex(tvb, packet, "transfer"), hex(tvb, packet, "pull.window"))
-    elseif packet == NATIVE.DATA then
-        return key_all .. ":" .. epoch_of(to .. from .. hex(tvb, packet, "transfer"))
-    end
-    return key_all
+-- A transfer's number has a generation and does not come back, as mxoe's do: nothing has to be counted.
+local function key_of(key, tvb)
+    return hex(tvb, HEAD, "type", "to", "session") .. ":" .. key
 end
 
 -- Bytes of counter and tag by a frame's flags.
@@ -409,7 +397,7 @@ local function native_body(tvb, pinfo, sub, length, place)
     end
     local line, key = types[name](v, h, sub, long, length, head)
     if key then
-        local first = seen_before(pinfo, place, key_of(packet, key, tvb, pinfo))
+        local first = seen_before(pinfo, place, key_of(key, tvb))
         mark_resent(sub, t_resent, first)
         line = line .. (first and " [sent again]" or "")
     end
@@ -666,7 +654,7 @@ function bodies.reply(v, _, tree, _, tvb)
     if name then
         tree:add(M["host.name"], name)
     end
-    return string.format("index=%d name=%s", v("host.index"), name and name:stringz() or "")
+    return string.format("index=%d name=%s", v("host.index"), name and name:string():match("^[^%z]*") or "")
 end
 
 function bodies.raw(_, h)
