@@ -78,7 +78,7 @@ build-tests: setup-tests
 
 # All kinds run even if one fails, and any failure is the result. No $(MAKE): `make -n` would run that. MPIs are
 # fetched while the library is compiled, and what guests are made of during the first tests; what goes wrong with that,
-# the tests say.
+# the tests say, which fail then.
 test: setup-tests
 	@tools/venvs.sh $(VENV) $(MPIS) openmpi4 papers & venvs=$$!; \
 	$(MESON) compile -C $(BUILD); built=$$?; \
@@ -87,7 +87,7 @@ test: setup-tests
 	{ tools/packages.sh vm; $(TOOL)/python test/vm/kernels.py --build $(BUILD); } >$(BUILD)/vm.log 2>&1 & \
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --print-errorlogs || status=1; \
 	wait; \
-	$(GUESTS) || status=1; \
+	$(GUESTS) --require || status=1; \
 	$(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
 	$(FAILED); \
 	exit $$status
@@ -99,7 +99,7 @@ test-all: build-tests
 	$(MESON) test -C $(BUILD) -j $(AT_ONCE) --setup all --print-errorlogs || status=1; \
 	$(MUTATE) || status=1; \
 	tools/packages.sh vm || true; \
-	MPI_TESTS=full $(GUESTS) || status=1; \
+	MPI_TESTS=full $(GUESTS) --require || status=1; \
 	MPI_TESTS=full $(SYSTEM) --require all -q -rfE $(PYTEST) || status=1; \
 	$(FAILED); \
 	exit $$status

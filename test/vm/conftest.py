@@ -10,15 +10,17 @@ A test that is marked `quick_on` runs on one kernel, that of the named series, b
 marked `later_kernel` runs there on a kernel of the next Debian, too; any other does only if `--kernel` names that one's
 series.
 
-Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason.
+Where there is no QEMU, or no kernel can be fetched, all are skipped with the reason, and fail with `--require`, as `make
+test` says. Which kernels there are depends on the distribution; the end of a run names those that could not be had.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("thole")
     group.addoption("--build", default=str(kernels.ROOT / "build"), help="the meson build directory")
     group.addoption("--kernel", default="", help="only this series, such as 6.12")
+    group.addoption("--require", action="store_true", help="what cannot be had fails instead of skipping")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,12 +52,21 @@ both_adapters = pytest.mark.parametrize("adapter", list(guests.CARDS))
 in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 
 
+@contextlib.contextmanager
+def needed(config: pytest.Config) -> Iterator[None]:
+    """What is fetched in here, a test cannot do without."""
+    try:
+        yield
+    except kernels.Missing as trouble:
+        (pytest.fail if config.getoption("--require") else pytest.skip)(str(trouble))
+
+
 @functools.lru_cache
-def find_kernels(build: Path) -> list[kernels.Kernel] | kernels.Missing:
-    """Asked for by each test, but fetched once."""
+def find_kernels(build: Path) -> tuple[list[kernels.Kernel], list[str]] | kernels.Missing:
+    """Those that there are, and why others are not. Asked for by each test, but fetched once."""
     try:
         guests.need_qemu()
-        return kernels.fetch(build)
+        return kernels.gather(build)
     except kernels.Missing as trouble:
         return trouble
 
@@ -95,13 +107,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     found = find_kernels(metafunc.config.stash[BUILD])
     if isinstance(found, kernels.Missing):
-        skip = pytest.mark.skip(reason=str(found))
-        metafunc.parametrize("kernel", [pytest.param(None, marks=skip, id="none")], scope="session")
+        metafunc.parametrize("kernel", [pytest.param(found, id="none")], scope="session")
         return
     wanted = metafunc.config.getoption("--kernel")
     quick = metafunc.definition.get_closest_marker("quick_on")
     chosen = choose_kernels(
-        found,
+        found[0],
         wanted,
         quick.args[0] if quick and not FULL and not wanted else "",
         FULL and metafunc.definition.get_closest_marker("later_kernel") is not None,
@@ -110,21 +121,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("kernel", chosen, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    kernel = item.callspec.params.get("kernel") if hasattr(item, "callspec") else None
+    with needed(item.config):
+        if isinstance(kernel, kernels.Missing):
+            raise kernel
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    found = find_kernels(config.stash[BUILD])
+    for trouble in [] if isinstance(found, kernels.Missing) else found[1]:
+        terminalreporter.write_line(f"not run on {trouble}")
+
+
 @pytest.fixture(scope="session")
 def build(pytestconfig: pytest.Config) -> Path:
     return pytestconfig.stash[BUILD]
 
 
 def make_bed(kernel: kernels.Kernel, build: Path, folder: Path, more: Sequence[str] = ()) -> guests.Bed:
-    try:
-        return guests.make_bed(kernel, kernels.fetch_busybox(build), folder, more)
-    except kernels.Missing as trouble:
-        pytest.skip(str(trouble))
+    return guests.make_bed(kernel, kernels.fetch_busybox(build), folder, more)
 
 
 @pytest.fixture(scope="session")
-def bed(kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory) -> guests.Bed:
-    return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"))
+def bed(
+    kernel: kernels.Kernel, build: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> guests.Bed:
+    with needed(pytestconfig):
+        return make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"))
 
 
 @pytest.fixture
@@ -144,22 +169,22 @@ def cards(
     build: Path,
     beds: dict[tuple[str, str], guests.Bed],
     tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> guests.Bed:
     key = (adapter, kernel.release)
     if key not in beds:
-        beds[key] = make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"), guests.CARDS[adapter])
+        with needed(pytestconfig):
+            beds[key] = make_bed(kernel, build, tmp_path_factory.mktemp("initramfs"), guests.CARDS[adapter])
     return beds[key]
 
 
 @pytest.fixture
-def loads(adapter: str, kernel: kernels.Kernel, build: Path) -> str:
+def loads(adapter: str, kernel: kernels.Kernel, build: Path, pytestconfig: pytest.Config) -> str:
     """What a guest of `cards` begins with. Before Linux 6.12 siw has root keep to the limit of locked memory."""
     if adapter != "siw":
         return ""
-    try:
+    with needed(pytestconfig):
         return f"{kernels.fetch_busybox(build)} insmod {module.build_siw(kernel, build)}; ulimit -l unlimited\n"
-    except kernels.Missing as trouble:
-        pytest.skip(str(trouble))
 
 
 def assert_well(result: guests.Result) -> None:

@@ -211,10 +211,10 @@ def compiled(root: Path) -> Kernel:
         raise Missing(f"THOLE_VM_KERNEL: no kernel was compiled there: {error}") from error
 
 
-def fetch(build: Path) -> list[Kernel]:
-    """The newest kernel of each series that can be had; raises Missing if there is none."""
+def gather(build: Path) -> tuple[list[Kernel], list[str]]:
+    """The newest kernel of each series that can be had, and why others cannot; raises Missing if there is none."""
     if "THOLE_VM_KERNEL" in os.environ:
-        return [compiled(Path(os.environ["THOLE_VM_KERNEL"]))]
+        return [compiled(Path(os.environ["THOLE_VM_KERNEL"]))], []
     folder = build.resolve() / "vm" / "kernels"
     troubles = []
     with locked(folder):
@@ -226,7 +226,12 @@ def fetch(build: Path) -> list[Kernel]:
         newest = {kernel.series: kernel for kernel in cached(folder)}
     if not newest:
         raise Missing("no kernel for a guest: " + "; ".join(troubles))
-    return list(newest.values())
+    return list(newest.values()), troubles
+
+
+def fetch(build: Path) -> list[Kernel]:
+    """Those alone that there are."""
+    return gather(build)[0]
 
 
 def later_apt(folder: Path) -> tuple[str, ...]:
@@ -328,7 +333,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     options = parser.parse_args()
     try:
-        found = fetch(options.build)
+        found, troubles = gather(options.build)
         fetch_busybox(options.build)
         fetch_sparse(options.build)
     except Missing as trouble:
@@ -336,6 +341,8 @@ def main() -> int:
         return 1
     for kernel in found:
         print(kernel.release, kernel.root)
+    for trouble in troubles:
+        print(f"thole: {trouble}", file=sys.stderr)
     return 0
 
 

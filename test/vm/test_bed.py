@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,3 +47,18 @@ def test_pair(bed: guests.Bed, tmp_path: Path) -> None:
     )
     assert (one.status, one.output) == (0, "from g2\n"), one.output + two.output
     assert two.status == 0, two.output
+
+
+def test_require(build: Path) -> None:
+    """Where no guest can be had tests are skipped, but fail if they are required; both say why."""
+    command = [sys.executable, "-m", "pytest", f"{__file__}::test_failure", "--build", build, "-p", "no:cacheprovider"]
+    for words, status, said in ((), 0, "1 skipped"), (("--require",), 1, "1 error"):
+        done = subprocess.run(
+            [*command, "-rfEs", *words],
+            env={**os.environ, "PATH": "/nowhere"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status and said in done.stdout, done.stdout + done.stderr
+        assert "is not there: `tools/packages.sh vm` installs it" in done.stdout, done.stdout

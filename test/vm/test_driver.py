@@ -18,7 +18,7 @@ import guest as guests
 import kernels
 import module
 import pytest
-from conftest import FULL, assert_well, in_full_only, make_bed
+from conftest import FULL, assert_well, in_full_only, make_bed, needed
 
 Run = Callable[..., guests.Result]
 LIMIT_S = 1200.0 if FULL else guests.LIMIT_S
@@ -335,13 +335,11 @@ def test_killed(driver: Run, build: Path) -> None:
 
 @in_full_only
 @pytest.mark.parametrize("series", ("6.1", "6.12"))
-def test_realtime(series: str, build: Path, tmp_path: Path) -> None:
+def test_realtime(series: str, build: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """On Debian's kernels with PREEMPT_RT, where what spins elsewhere may sleep."""
-    try:
+    with needed(pytestconfig):
         (kernel,) = (kernel for kernel in kernels.fetch_realtime(build) if kernel.series == series)
         file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
-    except kernels.Missing as trouble:
-        pytest.skip(str(trouble))
     program = f"{build}/test/vm/thole-driver"
     command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
     line = f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"
