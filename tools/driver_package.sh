@@ -44,7 +44,13 @@ cat >"$root/DEBIAN/postinst" <<-END
 	if [ "\$1" = configure ]; then
 		/usr/lib/dkms/common.postinst thole $version /usr/share/thole-dkms "" "\$2"
 		if [ -d /run/udev ]; then udevadm control --reload || true; fi
+		modprobe -q -r thole || true # modprobe is content with the one that is loaded, whatever was installed
 		modprobe -q thole || true # not for the running kernel, or in a container
+		if [ -e /sys/module/thole/srcversion ] && made=\$(modinfo -F srcversion thole 2>/dev/null) &&
+			[ "\$made" != "\$(cat /sys/module/thole/srcversion)" ]; then
+			echo "thole-dkms: the module that was loaded stays until its programs end, or a reboot;" \\
+				"then: modprobe -r thole; modprobe thole" >&2
+		fi
 	fi
 END
 cat >"$root/DEBIAN/prerm" <<-END

@@ -21,7 +21,8 @@ import pytest
 from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
-from thole.base import blocks, host
+from thole.base import blocks, host, paths
+from thole.base.trouble import Trouble
 from thole.commands import driver, tuned
 from thole.frames import packets
 from thole.mpi import families
@@ -650,6 +651,29 @@ def test_driver__finds_roots_commands_beyond_path(
     assert driver.system("modprobe", "-r", "thole") == "in use"
     assert driver.system("none-of-this-name") == ""
     assert dict(driver.status_rows(driver.Place(tmp_path, "")))["dkms"] == str(tmp_path / "sbin/modprobe")
+
+
+def test_driver__one_that_stays_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """modprobe is content with the module that is loaded, whatever was installed: that it stays is told."""
+    monkeypatch.setattr(driver, "SBIN", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(driver, "loaded", lambda: "0.0.9")
+    script(tmp_path / "modprobe", 'test "$1" != -r || { echo Module thole is in use >&2; exit 1; }')
+    with pytest.raises(Trouble, match="stays until its programs end, or a reboot: Module thole is in use"):
+        driver.load()
+    script(tmp_path / "modprobe", "")
+    driver.load()
+
+
+def test_driver__kernels_of_dkms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As DKMS before and since 3.0 names them; a weak module is another kernel's."""
+    monkeypatch.setattr(driver, "SBIN", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lines = "thole/0.1.0, 6.1.0-18-amd64, x86_64: installed", "thole, 0.0.9, 5.4.0-1-generic, x86_64: installed"
+    lines += "thole/0.1.0, 6.1.0-18-amd64, x86_64: installed (original_module exists)", "thole/0.0.8: added"
+    lines += "thole/0.1.0, 4.18.0-1, x86_64: installed-weak from 4.18.0-2", "thole/0.1.0, 6.9.0, x86_64: built"
+    script(tmp_path / "dkms", "\n".join(f"echo '{line}'" for line in lines))
+    assert driver.Place(tmp_path, "").kernels() == ["6.1.0-18-amd64", "5.4.0-1-generic"]
 
 
 def test_files__one_that_cannot_be_replaced_leaves_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,9 +48,14 @@ class Place:
         match = re.search(r'PACKAGE_VERSION="(.*)"', (self.sources / "dkms.conf").read_text())
         return match[1] if match else ""
 
-    @property
-    def headers(self) -> Path:
-        return self.root / "lib/modules" / self.kernel / "build"
+    def headers(self, kernel: str) -> Path:
+        return self.root / "lib/modules" / kernel / "build"
+
+    def kernels(self) -> list[str]:
+        """Those that have a module of any version by DKMS, which writes thole/0.1.0 or, before 3.0, thole, 0.1.0."""
+        said = self.dkms("status", NAME).stdout
+        found = re.findall(rf"^{NAME}(?:/|, )[^,]+, ([^,]+), [^,:]+: installed(?!-)", said, flags=re.MULTILINE)
+        return list(dict.fromkeys(found))
 
     def copy(self, version: str) -> Path:
         return self.root / "usr/src" / f"{NAME}-{version}"
@@ -69,7 +74,7 @@ class Place:
         command = ["dkms", action, *words]
         if not self.here:
             command += ["--dkmstree", str(self.root / "var/lib/dkms"), "--sourcetree", str(self.root / "usr/src")]
-            command += ["--installtree", str(self.root / "lib/modules"), "--kernelsourcedir", str(self.headers)]
+            command += ["--installtree", str(self.root / "lib/modules")]
         return ran(*command)
 
     def need_dkms(self, action: str, *words: str) -> None:
@@ -77,6 +82,13 @@ class Place:
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             raise Trouble(f"dkms {action} failed: {' '.join(said[-3:])}", self.log())
+
+    def make(self, kernel: str) -> None:
+        """The module for a kernel, of the sources that were added."""
+        words = (f"{NAME}/{self.version()}", "-k", kernel)
+        folder = () if self.here else ("--kernelsourcedir", str(self.headers(kernel)))
+        self.need_dkms("build", *words, *folder)
+        self.need_dkms("install", *words, *folder, "--force")
 
     def log(self) -> str:
         log = self.root / "var/lib/dkms" / NAME / self.version() / "build" / "make.log"
@@ -123,24 +135,41 @@ def system(*command: str) -> str:
     return (done.stderr.strip() or f"exit status {done.returncode}") if done.returncode else ""
 
 
-def load() -> str:
+def load() -> None:
+    """The one that is installed, in place of one that is loaded; raises Trouble where that is not to be."""
     system("udevadm", "control", "--reload")
-    if loaded():
-        system("modprobe", "-r", NAME)
+    complaint = system("modprobe", "-r", NAME) if loaded() else ""
+    if complaint:  # modprobe would take the one that is loaded for this one
+        raise Trouble(
+            f"the one that is loaded stays until its programs end, or a reboot: {complaint}",
+            "end them, and install it again",
+        )
     complaint = system("modprobe", NAME)
     if "Key was rejected" in complaint:
         complaint += "; this system loads signed modules only: mokutil --import /var/lib/dkms/mok.pub"
-    return complaint
+    if complaint:
+        raise Trouble(f"it cannot be loaded: {complaint}", "endpoints go on without it until then")
+
+
+def make_for_others(place: Place, kernels: list[str]) -> None:
+    """What was dropped, or is about to be, was theirs, too."""
+    for kernel in kernels:
+        try:
+            place.make(kernel)
+            print(f"thole {place.version()} is installed for kernel {kernel}")
+        except Trouble as trouble:
+            print(f"kernel {kernel} has no module now: {trouble.what}")
 
 
 def install(place: Place) -> int:
     sources = require(place)
-    if not place.headers.exists():
+    headers = place.headers(place.kernel)
+    if not headers.exists():
         raise Trouble(
-            f"the headers of kernel {place.kernel} are not there ({place.headers})",
+            f"the headers of kernel {place.kernel} are not there ({headers})",
             f"apt install linux-headers-{place.kernel}, or your distribution's like",
         )
-    words = (f"{NAME}/{place.version()}",)
+    others = [kernel for kernel in place.kernels() if kernel != place.kernel]
     place.drop({place.version()})  # an older state of the same version
     shutil.copytree(sources, place.copy(place.version()))
     for name, path in FILES:
@@ -149,14 +178,13 @@ def install(place: Place) -> int:
         if not to.exists():
             shutil.copy(sources / name, to)
     (place.root / "var/lib/dkms").mkdir(parents=True, exist_ok=True)
-    place.need_dkms("add", *words)
-    place.need_dkms("build", *words, "-k", place.kernel)
-    place.need_dkms("install", *words, "-k", place.kernel, "--force")
+    place.need_dkms("add", f"{NAME}/{place.version()}")
+    place.make(place.kernel)
     place.drop(place.versions() - {place.version()})  # or a newer one would be what DKMS makes for the next kernel
-    complaint = load() if place.here and place.kernel == platform.release() else ""
     print(f"thole {place.version()} is installed for kernel {place.kernel}")
-    if complaint:
-        raise Trouble(f"it cannot be loaded: {complaint}", "endpoints go on without it until then")
+    make_for_others(place, others)
+    if place.here and place.kernel == platform.release():
+        load()
     return 0
 
 
@@ -185,7 +213,7 @@ def status_rows(place: Place) -> list[tuple[str, str]]:
     known = place.dkms("status", NAME).stdout.strip() if found("dkms") else "dkms is not installed"
     rows += [("dkms", known or "does not know it: thole driver install")]
     rows += [("sources", f"{place.version()}, {place.sources}" if place.sources else "not installed")]
-    headers = "there" if place.headers.exists() else f"missing: apt install linux-headers-{place.kernel}"
+    headers = "there" if place.headers(place.kernel).exists() else f"missing: apt install linux-headers-{place.kernel}"
     rows += [("headers", f"of {place.kernel}: {headers}")]
     rows += [(Path(path).name, str(place.root / path)) for _, path in FILES if (place.root / path).exists()]
     return rows
