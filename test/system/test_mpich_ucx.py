@@ -17,8 +17,10 @@ from conftest import InstalledMpi, Tool, locked
 from jobs import launch
 from test_tool import refused, script
 from test_ucx import library, names
+from thole.base import paths
 from thole.base.trouble import Trouble
 from thole.mpi.identify import has_ucx_alone, identify, linked
+from thole.mpi.plan import plan
 from thole_lab.testbed import Testbed
 
 __all__ = ["library"]  # a fixture
@@ -53,6 +55,18 @@ def conformer(packaged: InstalledMpi, common: Path) -> Path:
             subprocess.run([COMPILER, *COMPILED, *SOURCES, "-o", made, "-lm", "-lpthread"], check=True)
             made.rename(program)
     return program
+
+
+def test_plan__without_a_provider(
+    packaged: InstalledMpi, build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build with UCX's headers alone is enough for it."""
+    for name in ("src", "ucx", "build.ninja"):
+        (tmp_path / name).symlink_to(build / name)
+    monkeypatch.setattr(paths, "_build", tmp_path)
+    assert plan([str(packaged.launcher), "-n", "2", "true"]).ucx == str(tmp_path / "ucx")
+    with pytest.raises(Trouble):
+        paths.find(paths.PROVIDER)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -608,6 +608,16 @@ def test_run__sees_what_dev_shm_has(thole: Tool, hydra: Path, options: str) -> N
     assert done.returncode == 0 and "note: MPICH makes files in /dev/shm" in done.stdout, done.stdout + done.stderr
 
 
+def test_run__without_a_provider(
+    here: Here, build: Path, hydra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As built where libfabric's headers are missing: `make build` again would change nothing."""
+    for name in ("src", "build.ninja"):
+        (tmp_path / name).symlink_to(build / name)
+    monkeypatch.setattr(paths, "_build", tmp_path)
+    refused(here("run", hydra, "-n", "2", "true"), "the headers of libfabric (libfabric-dev) are missing", "--reconfigure")
+
+
 def test_run__no_more_processes(here: Here, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is named is the limit, and not the file that would be started."""
 

@@ -24,6 +24,9 @@ HEAP = "libthole-heap.so"
 UCX = "libucp.so.0"
 DISSECTOR = "thole.lua"
 
+# What is not built where headers are missing, which `make build` installs where it can.
+HEADERS = {PROVIDER: "libfabric (libfabric-dev)", UCX: "UCX (libucx-dev)"}
+
 PACKAGE = Path(__file__).resolve().parent.parent  # thole, with this folder in it
 
 _build: Path | None = None
@@ -114,6 +117,11 @@ def find(name: str) -> Path:
             if is_file(candidate):
                 return candidate
     tree = build_tree()
+    if tree is not None and is_file(tree / "build.ninja") and name in HEADERS:
+        raise Trouble(
+            f"{name} is not built in {tree}, as where the headers of {HEADERS[name]} are missing",
+            f"install these, then: meson setup --reconfigure {tree}; ninja -C {tree}",
+        )
     if tree is not None:
         raise Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
     raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")

@@ -52,7 +52,7 @@ def _about_hosts(result: Plan) -> list[str]:
     named = ", ".join(found.names) or f"{found.count or 'as many'} as the launcher chooses"
     files = [(paths.UCX, result.ucx.split(":"))] if result.ucx else []
     if provider_path := result.environment().get("FI_PROVIDER_PATH"):
-        files.insert(0, (result.provider.name, provider_path.split(":")))
+        files.insert(0, (paths.PROVIDER, provider_path.split(":")))
     name, path = files[0]
     where = " or ".join(f"{folder}/{name}" for folder in path)
     lines = [

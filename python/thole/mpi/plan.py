@@ -57,7 +57,6 @@ class Plan:
     mpi: Mpi
     command: list[str]
     hosts: launch.Hosts
-    provider: Path
     ucx: str = ""  # folders, with ":" between them, with our library for UCX, where messages go through that
     variables: list[Variable] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -84,10 +83,9 @@ def plan(
     if not command:
         raise Trouble("there is no command to run", "for example: thole run mpiexec -n 4 ./app")
     mpi = _mpi_of(command, mpi_name)
-    provider = paths.find(paths.PROVIDER)
     way = mpi.launch
     command = told.expanded(way, command)
-    result = Plan(mpi, list(command), launch.find(way, command), provider)
+    result = Plan(mpi, list(command), launch.find(way, command))
     if cleaner := launch.cleaner_in(command):
         result.warnings.append(
             f"{cleaner} gives the launcher an environment of its own, so that messages may not go over Thole; put "
@@ -145,7 +143,7 @@ def _value(result: Plan, setting: Setting) -> str:
     if setting.unless and (result.hosts.several or any(name.startswith(setting.unless) for name in os.environ)):
         return ""
     places = {
-        "provider_dir": _provider_path(result.provider),
+        "provider_dir": _provider_path() if "{provider_dir}" in setting.value else "",
         "ucx_dir": result.ucx,
         "fabric": str(result.mpi.fabric or ""),
         "tuning": str(result.mpi.tuning or ""),
@@ -167,9 +165,9 @@ def _add_options(result: Plan, chosen: dict[str, str], of_fabric: dict[str, str]
         _add(result, f"THOLE_{name.upper()}", value, "--option", keep=False)
 
 
-def _provider_path(provider: Path) -> str:
+def _provider_path() -> str:
     """The provider's folder here, and where it is below THOLE_PREFIX on hosts that have it there."""
-    folders = [provider.parent]
+    folders = [paths.find(paths.PROVIDER).parent]
     prefix = os.environ.get("THOLE_PREFIX")
     if prefix:
         folders += paths.provider_folders(Path(prefix))
