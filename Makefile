@@ -13,6 +13,11 @@ MUTANTS ?=
 SEEDS   ?= 1000
 SEED    ?= $(shell date +%s)
 
+# It is a word of many commands, and a folder that is removed.
+ifneq ($(words $(BUILD)),1)
+$(error BUILD is "$(BUILD)": name a folder without blanks)
+endif
+
 # Tests at a time: many of them wait.
 AT_ONCE ?= $(shell expr 2 \* $$(nproc))
 
@@ -158,4 +163,4 @@ driver-package: build
 	@tools/driver_package.sh $(BUILD)/kernel/driver $(BUILD)/package
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf "$(BUILD)"

@@ -80,6 +80,11 @@ def lay(folder: Path, made: Path) -> list[Path]:
     return used
 
 
+def for_make(name: str) -> str:
+    """As one word of a file of dependencies."""
+    return re.sub(r"([ #])", r"\\\1", name).replace("$", "$$")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="lay the driver's sources together")
     parser.add_argument("to", type=Path, help="the folder that they go to")
@@ -91,7 +96,7 @@ def main() -> int:
     if options.depfile:
         # Folders too: so a new file is noticed.
         needed = sorted({str(path) for path in used} | {str(path.parent) for path in used if ROOT in path.parents})
-        options.depfile.write_text(f"{options.to}: {' '.join(needed)}\n")
+        options.depfile.write_text(f"{for_make(str(options.to))}: {' '.join(map(for_make, needed))}\n")
     return 0
 
 

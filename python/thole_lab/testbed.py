@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -167,8 +168,8 @@ class Testbed(Made):
         names = ["127.0.0.1 localhost", "::1 localhost"]
         names += [f"{address} {name}" for address, name in zip(self.addresses, self.names)]
         (self.folder / "names").write_text("\n".join(names) + "\n")
-        python = f"'{sys.executable}' -S -E '{HERE / 'hostd.py'}'"
-        self.agent.write_text(f'#!/bin/sh\nexec {python} agent \'{self.folder}\' "$@"\n')
+        python = shlex.join([sys.executable, "-S", "-E", str(HERE / "hostd.py"), "agent", str(self.folder)])
+        self.agent.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
         self.agent.chmod(0o700)
 
         outer = ["--net", "--mount", "--pid", "--fork", "--kill-child"]

@@ -284,6 +284,42 @@ def test_make__names_with_blanks(build: Path) -> None:
         assert pair in zip(words, words[1:])
 
 
+def test_make__a_build_folder_with_blanks(tmp_path: Path) -> None:
+    """It would be two, of which `make clean` removes both."""
+    make = ("make", "-n", "-f", ROOT / "Makefile", "-C", tmp_path, "clean")
+    assert 'rm -rf "a"' in ran(*make, "BUILD=a")
+    for name in ("a b", ""):
+        done = subprocess.run([*make, f"BUILD={name}"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "name a folder without blanks" in done.stderr, done.stdout + done.stderr
+
+
+def test_driver_tree__names_with_blanks(tmp_path: Path, build: Path) -> None:
+    """ninja reads what the sources were made of."""
+    words = [ROOT / "tools/driver_tree.py", tmp_path / "a b", "--made", build / "src", "--depfile", tmp_path / "needs"]
+    ran(sys.executable, *words)
+    assert (tmp_path / "needs").read_text().startswith(f"{tmp_path}/a\\ b: ")
+
+
+@pytest.mark.apart("meson")
+def test_tool_of_a_build_tree__in_a_folder_of_any_name(tmp_path: Path) -> None:
+    """Of the source, of the build, and of Python; as python/meson.build makes it."""
+    folder = tmp_path / "o'brien's \"x\""
+    folder.mkdir()
+    text = (ROOT / "python/meson.build").read_text()
+    made = re.search(r"^configure_file\(\n  input: 'thole-build.in'.*?\n  }\)\n", text, re.DOTALL | re.MULTILINE)
+    assert made is not None
+    (folder / "meson.build").write_text(f"project('toy')\npython = import('python').find_installation()\n{made[0]}")
+    shutil.copy(ROOT / "python/thole-build.in", folder)
+    (folder / "thole").symlink_to(ROOT / "python/thole")
+    (folder / "python").symlink_to(sys.executable)
+    env = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+    command = [folder / "python", "-m", "mesonbuild.mesonmain", "setup", folder / "build", folder]
+    subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    tool = folder / "build/thole"
+    assert str(folder / "python").replace("'", "'\"'\"'") in tool.read_text()
+    assert "usage: thole" in subprocess.run([tool, "--help"], env=env, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("kind", ["test", "test-all"])
 def test_make__only_says_what_it_would_test(tmp_path: Path, kind: str) -> None:
     toy_of(tmp_path)
