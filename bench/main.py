@@ -7,12 +7,12 @@ import argparse
 import contextlib
 import datetime
 import os
-import signal
 import sys
 
 from rich.console import Console
 from thole.base import paths
 from thole.base.trouble import Trouble
+from thole_lab.process import interrupted_by_signals
 from thole_lab.testbed import missing_right
 
 import adapters
@@ -107,8 +107,11 @@ def compare(options: argparse.Namespace, console: Console, name: str) -> int:
 
 
 def main() -> int:
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with interrupted_by_signals():
+        return _main(Console() if sys.stdout.isatty() else Console(width=160))
+
+
+def _main(console: Console) -> int:
     try:
         options = parse()
         paths.use_build(str(options.build))

@@ -23,6 +23,7 @@ from thole.mpi.families import family_names
 
 from thole_lab.benches import WAYS, Results, benches, measure
 from thole_lab.charts import as_json, picture, summary, table_of
+from thole_lab.process import interrupted_by_signals
 from thole_lab.testbed import Loopback, Testbed, missing_right
 from thole_lab.venvs import Environment, find
 
@@ -94,7 +95,7 @@ def main(arguments: argparse.Namespace) -> int:
         where["network"] = "through the loopback interface" if loopback else "between two hosts"
     chosen = [bench for bench in benches(arguments.size_max) if bench.place in where]
     steps = arguments.rounds * len(chosen) * len(environments) * len(WAYS)
-    with contextlib.ExitStack() as stack, output.progress(steps, lines=True) as step:
+    with interrupted_by_signals(), contextlib.ExitStack() as stack, output.progress(steps, lines=True) as step:
         hosts: Testbed | Loopback | None = None
         if "network" in where:
             hosts = Loopback() if loopback else stack.enter_context(Testbed())

@@ -7,18 +7,20 @@ What a command says goes into files, so that it never waits for a reader, and wh
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 GRACE_S = 10.0  # from asking a launcher to end to killing it
 POLL_S = 0.02
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,18 @@ class Job:
 
     def end(self) -> None:
         """End it with all that it started. Launchers put ranks into groups and sessions of their own."""
-        below = descendants(self.process.pid)
-        self.process.terminate()  # a launcher that is asked takes its ranks along
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=GRACE_S)
-        below += descendants(self.process.pid)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        for pid in below:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        with contextlib.ExitStack() as stack:
+            below = held(descendants(self.process.pid), stack)
+            self.process.terminate()  # a launcher that is asked takes its ranks along
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=GRACE_S)
+            if self.running():
+                below += held(descendants(self.process.pid), stack)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            for process in below:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
         self.process.wait()
 
     def wait(self, limit_s: float) -> bool:
@@ -94,8 +98,34 @@ def start(command: Sequence[str], environment: Mapping[str, str], folder: Path |
         stdout=out,
         stderr=err,
         start_new_session=True,
+        preexec_fn=_beginner(),
     )
     return Job(process, out, err)
+
+
+def _beginner() -> Callable[[], None]:
+    """In a session of its own it gets no signal of a terminal's: it is asked to end when we are killed."""
+    prctl, ours = ctypes.CDLL(None).prctl, os.getpid()
+
+    def begin() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != ours:  # killed already
+            signal.raise_signal(signal.SIGTERM)
+
+    return begin
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Who is told to end, or loses its terminal, ends as by ^C: with its jobs. What is ignored (nohup) stays so."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in (number for number, handler in before.items() if handler is not signal.SIG_IGN):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run(
@@ -121,6 +151,16 @@ def descendants(pid: int) -> list[int]:
     found = [*children.get(pid, [])]
     for one in found:
         found += children.get(one, [])
+    return found
+
+
+def held(pids: Iterable[int], stack: contextlib.ExitStack) -> list[int]:
+    """Descriptors of these processes, for as long as the stack: a number may soon be another's."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.append(os.pidfd_open(pid))
+            stack.callback(os.close, found[-1])
     return found
 
 

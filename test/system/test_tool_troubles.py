@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -28,6 +29,7 @@ from thole.frames import packets
 from thole.mpi import families
 from thole.mpi import program as programs
 from thole.mpi.families import Mpi
+from thole_lab import compare, process
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
 HYDRA = "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
@@ -684,6 +686,86 @@ def test_driver__kernels_of_dkms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     lines += "thole/0.1.0, 4.18.0-1, x86_64: installed-weak from 4.18.0-2", "thole/0.1.0, 6.9.0, x86_64: built"
     script(tmp_path / "dkms", "\n".join(f"echo '{line}'" for line in lines))
     assert driver.Place(tmp_path, "").kernels() == ["6.1.0-18-amd64", "5.4.0-1-generic"]
+
+
+# A job of two processes, the lower one in a session of its own.
+JOB = "echo $$; setsid sh -c 'echo $$; exec sleep 1000.5' & wait"
+RUNS = f"""
+import os, subprocess, sys
+from thole_lab import process
+process.GRACE_S = 0.2
+with process.interrupted_by_signals():
+    job = process.start(["sh", "-c", {JOB!r}], os.environ)
+    while job.said()[0].count("\\n") < 2:
+        pass
+    wait = job.process.wait
+    job.process.wait = lambda timeout=None: (print(job.said()[0], flush=True), wait(timeout=timeout))[1]
+    job.wait(100)
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Not if it only waits for its parent to ask how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_jobs__end_with_who_is_told_to(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    ) as runs:
+        assert runs.stdout is not None
+        below = [int(runs.stdout.readline()) for _ in range(2)]
+        assert all(map(is_running, below))
+        runs.send_signal(number)
+        runs.wait(timeout=60)
+    assert process.wait_until(lambda: not any(map(is_running, below)), 60)
+
+
+def test_jobs__are_asked_to_end_when_we_are_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUNS],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    ) as runs:
+        assert runs.stdout is not None
+        above, below = (int(runs.stdout.readline()) for _ in range(2))
+        runs.kill()
+    try:
+        assert process.wait_until(lambda: not is_running(above), 60)
+    finally:
+        os.kill(below, signal.SIGKILL)  # a launcher would
+
+
+def test_jobs__no_number_is_taken_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was below a job may have ended meanwhile, and another process have its number."""
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    job = process.start(["sh", "-c", f"trap '' TERM; {JOB}; wait"], os.environ)
+    assert process.wait_until(lambda: job.said()[0].count("\n") == 2, 60)
+    below = [int(line) for line in job.said()[0].splitlines()]
+    kill = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, number: kill(pid, number if pid == job.process.pid else 0))
+    job.end()
+    assert process.wait_until(lambda: not any(map(is_running, below)), 60)
+
+
+def test_compare__is_interrupted_by_a_hangup(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "measure", lambda *words: signal.raise_signal(signal.SIGHUP))
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert here("compare", "--hosts", "none").returncode == 130
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_files__one_that_cannot_be_replaced_leaves_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
