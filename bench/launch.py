@@ -32,7 +32,7 @@ def python(mpi: Mpi, places: list[Path]) -> Path:
     for prefix in (mpi.launcher.parent.parent, *(place / mpi.family.name for place in places)):
         if list(prefix.glob("lib/python3*/site-packages/mpi4py")):
             return prefix / "bin" / "python3"
-    raise Trouble(f"{mpi.label}: there is no mpi4py for it", "run `make packages`, or name its environment by --venvs")
+    raise Trouble(f"{mpi.label}: there is no mpi4py for it", "run `make venvs`, or name its environment by --venvs")
 
 
 def command(mpi: Mpi, cpus: list[int], ranks: int, arguments: list[str]) -> list[str]:
