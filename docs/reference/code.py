@@ -83,8 +83,9 @@ def tool_parser() -> argparse.ArgumentParser:
     """The parser of the command line, without what its modules need to run."""
     os.environ["COLUMNS"] = "100"
     os.environ["HOME"] = "/~"  # what is said of the user's files is said of everybody's
-    os.environ.pop("XDG_CONFIG_HOME", None)
-    os.environ.pop("XDG_STATE_HOME", None)
+    os.environ["NO_COLOR"] = "1"  # argparse of Python 3.14 has colours
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "THOLE_OPTIONS_FILE", "FORCE_COLOR", "PYTHON_COLORS"):
+        os.environ.pop(name, None)
     sys.dont_write_bytecode = True
     sys.meta_path.insert(0, _AbsentFinder())  # type: ignore[arg-type]
     sys.path.insert(0, str(ROOT / "python"))
