@@ -24,7 +24,7 @@ from test_tool import refused, script
 from thole import cli
 from thole.base import blocks, host, paths
 from thole.base.trouble import Trouble
-from thole.commands import driver, tuned
+from thole.commands import driver, peers, tuned
 from thole.frames import packets
 from thole.mpi import families
 from thole.mpi import program as programs
@@ -766,6 +766,21 @@ def test_compare__is_interrupted_by_a_hangup(here: Here, monkeypatch: pytest.Mon
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_peers__measured_at_once_have_a_core_each(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    meeting, seen = threading.Barrier(2, timeout=60), []
+
+    def measure(words: list[str]) -> None:
+        seen.append(words[words.index("--cores") + 1].split(",")[0])
+        meeting.wait()
+        raise Trouble("nobody is there")
+
+    found = [host.Core(number, 0, core, "", 0) for number, core in ((3, 0), (4, 0), (5, 1))]
+    monkeypatch.setattr(peers, "cores", lambda: found)
+    monkeypatch.setattr(peers, "measure", measure)
+    assert here("peers", "a", "b").returncode == 1
+    assert sorted(seen) == ["3", "5"]
 
 
 def test_files__one_that_cannot_be_replaced_leaves_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

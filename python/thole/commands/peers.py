@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from thole.base import bounds, native, output, paths
+from thole.base.host import cores, pair
 from thole.base.text import size_text, time_text
 from thole.base.trouble import Trouble
 from thole.commands.arguments import add_listener, add_option, add_wait, check_listener
@@ -31,7 +33,7 @@ from thole.mx.hosts import Known, find_peers, mxoe_hosts
 from thole.perf.program import given_options, listen, measure
 from thole.perf.results import Measured, Way
 
-AT_ONCE = 4  # hosts that are asked at the same time: more would measure each other
+AT_ONCE = 4  # hosts that are asked at the same time, each from a core: more would measure each other
 SMALL, LARGE = 8, 1 << 20  # bytes of the messages that are exchanged
 
 
@@ -159,18 +161,38 @@ def ask_mxoe(host: Host, arguments: argparse.Namespace) -> Answer:
     return Answer(host, mxoe=found[0])
 
 
-def ask(host: Host, arguments: argparse.Namespace) -> Answer:
+def ask(host: Host, arguments: argparse.Namespace, core: int) -> Answer:
     if mxoe_mac(host.name):
         return ask_mxoe(host, arguments)
     wait_ms = str(round(arguments.timeout * 1000))
     words = ["--host", host.name, "--port", str(host.port), "--connect-ms", wait_ms]
     words += ["--tests", "latency,bandwidth", "--sizes", f"{SMALL},{LARGE}", "--window", "8"]
     words += ["--rounds", "2", "--sample-ms", "50", "--patience-ms", wait_ms]
+    words += ["--cores", f"{core},{pair(cores())[1]}"]  # the other is where a listener is by itself
     words += given_options(arguments)
     try:
         return Answer(host, measure(words))
     except Trouble as trouble:
         return Answer(host, trouble=trouble.what)
+
+
+def ask_all(hosts: list[Host], arguments: argparse.Namespace) -> list[Answer]:
+    """Some at once; those that are measured at the same time have a core each."""
+    whole = {(core.package, core.core): core.number for core in reversed(cores())}  # of its threads the first
+    chosen = sorted(whole.values())[:AT_ONCE]
+    free: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for core in chosen:
+        free.put(core)
+
+    def ask_one(host: Host) -> Answer:
+        core = free.get()
+        try:
+            return ask(host, arguments, core)
+        finally:
+            free.put(core)
+
+    with ThreadPoolExecutor(max_workers=len(chosen)) as pool:
+        return list(pool.map(ask_one, hosts))
 
 
 def table_of(answers: list[Answer]) -> Table:
@@ -269,8 +291,7 @@ def main(arguments: argparse.Namespace) -> int:
             "no host is named, and there is no file of hosts",
             f"run `thole peers HOST ...`, or write one host a line to {paths.hosts_files()[0]}",
         )
-    with ThreadPoolExecutor(max_workers=min(AT_ONCE, os.cpu_count() or 1)) as pool:
-        answers = list(pool.map(lambda host: ask(host, arguments), hosts))
+    answers = ask_all(hosts, arguments)
     if arguments.json:
         hosts_rows = [answer.as_json() for answer in answers]
         mx_rows = [peer.as_json() for peer in known.peers]
