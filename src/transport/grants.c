@@ -62,14 +62,37 @@ struct grant *grants_add(struct grants *grants, struct pool *pool, uint64_t key)
 	return grant;
 }
 
+static void grant_unmap(struct grants *grants, struct grant *grant)
+{
+	if (!grant->here.mapping)
+		return;
+	munmap(grant->here.mapping, grant->here.mapped);
+	grant->here = (struct grant_mapping){.mapping = NULL};
+	grants->mapped--;
+}
+
+bool grants_may_map(struct grants *grants)
+{
+	struct list_node *node = list_first(&grants->list);
+	struct grant *grant;
+
+	if (grants->mapped < GRANTS_MAPPED_MAX)
+		return true;
+	while (!container_of(node, struct grant, node)->here.mapping)
+		node = list_next(&grants->list, node);
+	grant = container_of(node, struct grant, node);
+	if (grants->uses - grant->used <= GRANTS_IDLE)
+		return false;
+	grant_unmap(grants, grant);
+	grant->uses = 0;
+	return true;
+}
+
 void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant)
 {
 	struct grant **at = grants_bucket(grants->buckets, grants->bucket_count, grant->key);
 
-	if (grant->here.mapping) {
-		munmap(grant->here.mapping, grant->here.mapped);
-		grants->mapped--;
-	}
+	grant_unmap(grants, grant);
 	while (*at != grant)
 		at = &(*at)->hash_next;
 	*at = grant->hash_next;
@@ -96,5 +119,6 @@ bool grants_use(struct grants *grants, struct grant *grant, const struct transpo
 		return false; /* the target says what is wrong, if something is */
 	list_remove(&grant->node);
 	list_push_back(&grants->list, &grant->node);
+	grant->used = ++grants->uses;
 	return true;
 }

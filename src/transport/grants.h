@@ -16,6 +16,7 @@
 enum {
 	GRANTS_MAX = 1024,         /* of one peer; one more takes the place of that which was not used for longest */
 	GRANTS_MAPPED_MAX = 32,    /* of one peer, with a mapping: the kernel has 65530 of these for a process */
+	GRANTS_IDLE = 1024,        /* uses of others after which a mapping may give its place up */
 	GRANTS_ALL_MAX = 1 << 20,  /* of all peers */
 	GRANTS_BUCKETS = 16,       /* hash chains of the first table; it doubles where there are more grants */
 };
@@ -36,6 +37,7 @@ struct grant {
 	uint64_t number; /* and that, too */
 	unsigned access; /* enum thole_access */
 	bool told;       /* the peer has answered */
+	uint64_t used;   /* the last of its peer's uses that was of it */
 	uint32_t uses;   /* how often it was of use, */
 	struct grant_mapping here; /* and what its transport has mapped for that */
 };
@@ -43,6 +45,7 @@ struct grant {
 struct grants {
 	struct list_node list; /* longest unused first */
 	uint32_t count, mapped;
+	uint64_t uses;         /* of all of them */
 	uint32_t bucket_count; /* a power of 2; 0: there are no grants */
 	struct grant **buckets;
 };
@@ -61,11 +64,8 @@ void grants_drop(struct grants *grants, struct pool *pool, struct grant *grant);
 void grants_clear(struct grants *grants, struct pool *pool);
 /* Whether it is for this access. If so it counts as used. */
 bool grants_use(struct grants *grants, struct grant *grant, const struct transport_access *access);
-/* Whether one more may be mapped here; who has mapped it says so. */
-static inline bool grants_may_map(const struct grants *grants)
-{
-	return grants->mapped < GRANTS_MAPPED_MAX;
-}
+/* Whether one more may be mapped here, perhaps in place of one long unused. Who has mapped it says so. */
+bool grants_may_map(struct grants *grants);
 
 static inline void grants_mapped(struct grants *grants)
 {

@@ -3568,7 +3568,13 @@ FAULTS = [
     Fault(
         "who is asked for checksums makes none",
         NAMING_NATIVE,
-        "	engine->checksums |= connect->checksum != 0;\n",
+        "		engine->checksums++;\n",
+        "",
+    ),
+    Fault(
+        "checksums are made though all who wanted them are gone",
+        "src/transport/datagram/connection.c",
+        "\tengine->checksums -= connection->handshake.checksum;\n",
         "",
     ),
     Fault(
@@ -4769,14 +4775,20 @@ FAULTS = [
     ),
     Fault(
         "regions of a peer, mapped here: any number",
-        "src/transport/grants.h",
-        "return grants->mapped < GRANTS_MAPPED_MAX;",
-        "return grants->mapped < UINT32_MAX;",
+        "src/transport/grants.c",
+        "\tif (grants->mapped < GRANTS_MAPPED_MAX)\n",
+        "\tif (grants->mapped < UINT32_MAX)\n",
     ),
     Fault(
         "regions of a peer, mapped here: those that have ended count",
         "src/transport/grants.c",
-        "\t\tgrants->mapped--;\n",
+        "\tgrants->mapped--;\n",
+        "",
+    ),
+    Fault(
+        "regions of a peer, mapped here: one that is in use makes place",
+        "src/transport/grants.c",
+        "\tif (grants->uses - grant->used <= GRANTS_IDLE)\n\t\treturn false;\n",
         "",
     ),
     Fault(

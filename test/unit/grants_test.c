@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #include <stdbool.h>
+#include <sys/mman.h>
 
 #include "transport/grants.h"
 
@@ -120,6 +121,42 @@ static void grants__are_dropped(void **state)
 	assert_true(is_known(1));
 }
 
+static void map(struct grant *grant)
+{
+	grant->here.mapped = 4096;
+	grant->here.mapping = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(grant->here.mapping, MAP_FAILED);
+	grants_mapped(&grants);
+}
+
+/* What is mapped and not used for long makes place for the mapping of what is. */
+static void grants__mapped_make_place(void **state)
+{
+	const struct vector vector = {.length = 1};
+	const struct transport_access access = {.put = true, .vector = &vector};
+	struct grant *grant;
+
+	(void)state;
+	add(0, GRANTS_MAPPED_MAX + 2);
+	for (uint64_t i = 1; i <= GRANTS_MAPPED_MAX; i++) {
+		assert_true(grants_may_map(&grants));
+		map(grants_find(&grants, key_of(i)));
+	}
+	grant = grants_find(&grants, key_of(GRANTS_MAPPED_MAX + 1));
+	grant->access = THOLE_ACCESS_PUT;
+	grant->length = 1;
+	for (int i = 0; i <= GRANTS_IDLE; i++) {
+		assert_false(grants_may_map(&grants));
+		assert_true(grants_use(&grants, grant, &access));
+	}
+	assert_true(grants_may_map(&grants));
+	assert_int_equal(grants.mapped, GRANTS_MAPPED_MAX - 1);
+	assert_null(grants_find(&grants, key_of(1))->here.mapping);
+	assert_non_null(grants_find(&grants, key_of(2))->here.mapping);
+	map(grant);
+	assert_true(grants_use(&grants, grant, &access));
+}
+
 static void grants__without_memory(void **state)
 {
 	(void)state;
@@ -142,6 +179,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(grants__are_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(grants__of_no_use_make_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(grants__are_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(grants__mapped_make_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(grants__without_memory, setup, teardown),
 	};
 

@@ -67,3 +67,10 @@ def build_module(kernel: Kernel, build: Path) -> Path:
             place = ("-C", str(kernel.headers), f"M={folder}")
             run("make", "-s", f"-j{os.cpu_count()}", *place, *strict, *sparse, WITHOUT, "modules")
     return folder / "thole.ko"
+
+
+def unload(tool: str) -> str:
+    """A shell's lines by which the module goes, which fail where a use is left. What a process had open may go a little
+    later than that: where it ended, a worker of the module may just have had its memory in hand."""
+    tries = f"for i in $(seq 100); do ! {tool} rmmod thole 2>/dev/null || break; sleep 0.1; done"
+    return f"{tries}; [ ! -e /sys/module/thole ]"

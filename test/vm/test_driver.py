@@ -58,7 +58,7 @@ def driver(kernel: kernels.Kernel, build: Path, guest: Run) -> Run:
         pytest.fail(str(trouble))
 
     def run(command: str, words: str = "", **wishes: Any) -> guests.Result:
-        line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n$k rmmod thole\n{guests.CHECK}"
+        line = f"set -e; k='{tool}'; m={file}\n$k insmod $m\n{command}\n{module.unload('$k')}\n{guests.CHECK}"
         return guest(line, limit_s=LIMIT_S, words=f"{guests.CHECKING} {words}", **wishes)
 
     return run
@@ -162,7 +162,7 @@ def test_networks(driver: Run, build: Path) -> None:
 @pytest.mark.quick_on("6.1")
 def test_load(driver: Run, build: Path) -> None:
     """Again and again, each time used, and left to the end of a process that has pages pinned."""
-    once = f"$k rmmod thole; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
+    once = f"{module.unload('$k')}; $k insmod $m; {build}/test/vm/thole-driver-events exit >/out/said"
     driver(f"for i in $(seq {100 if FULL else 10}); do {once}; done")
 
 
@@ -188,7 +188,7 @@ def test_unload(driver: Run, build: Path, part: int) -> None:
     is; ranks whose sockets the driver never had go on all the time. In four guests, so that what QEMU does to one
     costs a fourth."""
     kill = f"THOLE_SHM=off {build}/test/system/thole-kill --kills"
-    once = f"{kill} 1 >/out/said; $k rmmod thole; $k insmod $m"
+    once = f"{kill} 1 >/out/said; {module.unload('$k')}; $k insmod $m"
     driver(
         f"cat >/out/stranger <<'END'{STRANGER}END\n{sys.executable} /out/stranger >/out/there & stranger=$!\n"
         f"until [ -s /out/there ]; do sleep 0.1; done\n"
@@ -342,7 +342,7 @@ def test_realtime(series: str, build: Path, tmp_path: Path, pytestconfig: pytest
         file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
     program = f"{build}/test/vm/thole-driver"
     command = f"{program}-events {' '.join(REALTIME)}; {program}-ring; {program}-bulk 1500 both lost killed"
-    line = f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole"
+    line = f"set -e; {tool} insmod {file}; {command}; {module.unload(tool)}"
     job = guests.Job(line, tmp_path / "out", cpus=2, limit_s=LIMIT_S)
     assert_well(guests.run(make_bed(kernel, build, tmp_path), job))
 

@@ -102,7 +102,7 @@ def loading(kernel: kernels.Kernel, build: Path, where: str) -> Loading:
         file, tool = module.build_module(kernel, build), kernels.fetch_busybox(build)
     except kernels.Missing as trouble:
         pytest.fail(str(trouble))
-    lines = (f"{tool} insmod {file}", f"{tool} rmmod thole")
+    lines = (f"{tool} insmod {file}", module.unload(tool))
     return Loading(*(line if where == "both" else f"if [ $(hostname) = g1 ]; then {line}; fi" for line in lines))
 
 

@@ -149,7 +149,7 @@ def test_memory__driver(cards_guest: Run, kernel: kernels.Kernel, build: Path) -
     except kernels.Missing as trouble:
         pytest.fail(str(trouble))
     command = remapped(build, ";verbs=required")
-    assert_kept(counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {tool} rmmod thole")))
+    assert_kept(counters(cards_guest(f"set -e; {tool} insmod {file}; {command}; {module.unload(tool)}")))
 
 
 # What the adapter has sent: messages, or where it does not count them, segments of TCP, which nobody else speaks.

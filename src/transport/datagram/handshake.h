@@ -14,7 +14,7 @@ enum handshake_limits {
 	CLOSE_LOOKS = 100,
 	CLOSE_PROBE_NS = 1000000,      /* between two looks whether they are here */
 	/* CONNECTs until who is refused for what may pass believes it: memory comes, addresses and routes settle */
-	CONNECT_BELIEVED = 4,
+	CONNECT_BELIEVED = 8,
 };
 
 struct handshake {
@@ -26,6 +26,7 @@ struct handshake {
 	bool connected : 1;         /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted : 1;            /* this side asked for it */
 	bool foreign : 1;           /* from where the peer is a frame of another version has come */
+	bool checksum : 1;          /* the peer wants checksums: counted in engine.checksums */
 };
 
 /* Errors: MEMORY, ADDRESS. */

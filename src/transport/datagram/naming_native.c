@@ -218,7 +218,10 @@ static bool native_learn(struct connection *connection, const struct link *link,
 		connection->in.ack_now = true; /* now it knows that we are where we say */
 	if (connection->peer_session)
 		return true;
-	engine->checksums |= connect->checksum != 0;
+	if (connect->checksum) {
+		connection->handshake.checksum = true;
+		engine->checksums++;
+	}
 	connection->peer_session = connect->session;
 	connection->peer_index = connect->index;
 	if (connection->out.next == SEQUENCE_FIRST)

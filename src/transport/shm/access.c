@@ -263,8 +263,13 @@ static void grant_used(struct transport_peer *peer, struct grant *grant, uint64_
 	if (grant->uses >= GRANT_USES)
 		return;
 	grant->uses += length < ACCESS_BYTES ? 1 : GRANT_USES_LONG;
-	if (grant->uses < GRANT_USES || !grants_may_map(grants) ||
-	    !shared_map(shm_link(peer)->pid, grant->address, grant->length, grant->access & THOLE_ACCESS_PUT,
+	if (grant->uses < GRANT_USES)
+		return;
+	if (!grants_may_map(grants)) {
+		grant->uses = 0; /* another time */
+		return;
+	}
+	if (!shared_map(shm_link(peer)->pid, grant->address, grant->length, grant->access & THOLE_ACCESS_PUT,
 			&grant->here))
 		return;
 	grants_mapped(grants);

@@ -74,6 +74,7 @@ void pair_free(struct pair *pair)
 	list_remove(&pair->due);
 	card->pairs[pair->number] = NULL;
 	free(pair->gathered);
+	grants_clear(&pair->grants, &card->grants); /* asked for since its queue broke */
 	free(pair);
 }
 
