@@ -40,6 +40,11 @@ __attribute__((constructor)) static void endpoints_begin(void)
 	pthread_atfork(NULL, NULL, endpoints_fork_child);
 }
 
+bool endpoint_is_parents(const struct thole_endpoint *endpoint)
+{
+	return endpoint_of(endpoint)->generation != generation;
+}
+
 /* Without shared memory an endpoint is as good as alone on its host, and no peer will try. */
 static void endpoint_identify(const struct options *options, struct address_parts *parts_p)
 {
@@ -382,8 +387,7 @@ static void endpoint_notify_close(struct thole_endpoint *endpoint)
 
 void thole_endpoint_close(struct thole_endpoint *endpoint)
 {
-	/* What an object's destructor does in a child: its parent's, which has none of its shared memory here. */
-	if (!endpoint || endpoint_of(endpoint)->generation != generation)
+	if (!endpoint || endpoint_is_parents(endpoint))
 		return;
 	progress_thread_stop(endpoint);
 	endpoint_lock(endpoint);

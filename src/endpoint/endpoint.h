@@ -101,6 +101,9 @@ void endpoint_hasten(struct thole_endpoint *endpoint);
  * more than a part of close_timeout. */
 enum { DRAIN_PAUSES = 8 };
 bool endpoint_drain(struct thole_endpoint *endpoint);
+/* Whether this is a child, where an object's destructor drains or closes its parent's: that has none of its shared
+ * memory here, and what it was to send its parent does. */
+bool endpoint_is_parents(const struct thole_endpoint *endpoint);
 /* Free everything, and say nothing to anybody. */
 void endpoint_vanish(struct thole_endpoint *endpoint);
 

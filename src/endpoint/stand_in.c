@@ -74,6 +74,8 @@ int thole_drain(struct thole_endpoint *endpoint)
 {
 	bool over;
 
+	if (endpoint_is_parents(endpoint))
+		return true;
 	endpoint_lock(endpoint);
 	over = endpoint->base.simulated || endpoint_drain(endpoint); /* there closing waits for nothing */
 	endpoint_leave(endpoint);

@@ -8154,8 +8154,14 @@ FAULTS = [
     Fault(
         "a child closes its parent's endpoints",
         "src/endpoint/endpoint.c",
-        " || endpoint_of(endpoint)->generation != generation",
-        "",
+        "if (!endpoint || endpoint_is_parents(endpoint))",
+        "if (!endpoint)",
+    ),
+    Fault(
+        "a child drains its parent's endpoints",
+        "src/endpoint/stand_in.c",
+        "if (endpoint_is_parents(endpoint))",
+        "if (!endpoint)",
     ),
     Fault(
         "who asks by a child leaves it",

@@ -613,6 +613,33 @@ static void fork__leaves_segments_behind(void **state)
 	assert_int_equal(mappings_of("/memfd:thole ("), 0);
 }
 
+/* What its parent has to send is nothing that a child could wait for. */
+static void fork__drains_nothing(void **state)
+{
+	struct thole_request *receive = NULL;
+	struct pair pair;
+	pid_t child;
+	char byte = 1;
+	int sent = 0;
+
+	(void)state;
+	pair_open(&pair, options);
+	for (; list_empty(&pair.a->backlogged); sent++)
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), 0);
+	if ((child = fork()) == 0) {
+		int over = thole_drain(pair.a);
+
+		thole_endpoint_close(pair.a);
+		_exit(over == 1 ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	for (int i = 0; i < sent; i++) {
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	}
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -631,6 +658,7 @@ int main(void)
 		cmocka_unit_test(enlarge__within_the_hosts_memory),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 		cmocka_unit_test(fork__leaves_segments_behind),
+		cmocka_unit_test(fork__drains_nothing),
 	};
 
 	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);
