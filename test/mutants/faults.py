@@ -5431,6 +5431,18 @@ FAULTS = [
         "error = connect_try(peer);",
     ),
     Fault(
+        "what connecting wants for long is not said",
+        "src/transport/shm/connect.c",
+        "if (!shm_link(peer)->wanting)",
+        "if (errno < 0)",
+    ),
+    Fault(
+        "what connecting wants for long is said again and again",
+        "src/transport/shm/connect.c",
+        "\tshm_link(peer)->wanting = true;\n",
+        "",
+    ),
+    Fault(
         "who may send no descriptor does not wait",
         "src/transport/shm/connect.c",
         "shm_of(peer->owner)->held_ns = now_ns + HELD_NS + now_ns % HELD_NS;",

@@ -413,11 +413,13 @@ static void greet_works(struct pair *pair, bool expected)
 	close(fd);
 }
 
-static char told[256]; /* of what has failed for good */
+static char told[256]; /* of what has failed for good, or is wanting, */
+static int tellings;   /* and how often that was said */
 
 static void note_trouble(const struct transport_owner *owner)
 {
 	(void)owner;
+	tellings++;
 	snprintf(told, sizeof(told), "%s", thole_detail());
 }
 
@@ -1059,7 +1061,7 @@ static void shm__who_is_heard_is_not_connected_to(void **state)
 }
 
 /* What is wanting here is no end of who lives: a receive that names it looks for it again, and so does a greeting that
- * waits; an operation says so. */
+ * waits, which is told once; an operation says so. */
 static void shm__want_is_nobodys_end(void **state)
 {
 	static const char *const options[] = {"network=off", "peer_timeout=100ms", NULL};
@@ -1080,7 +1082,9 @@ static void shm__want_is_nobodys_end(void **state)
 			pair_progress(&pair, 1);
 		greeted = (struct greeted){.refused = want == MEMORY || want == LATE_MEMORY ? INT_MAX : 0,
 					   .reason = want == MEMORY ? ENOMEM : ENOBUFS};
-		wanting.refused = 0;
+		pair.a->base.trouble = note_trouble;
+		told[0] = 0;
+		tellings = wanting.refused = 0;
 		wanting.watches = want == WATCHES || want == LATE_WATCHES;
 		wanting.sockets = want == LATE_SOCKETS;
 		if (!late)
@@ -1090,7 +1094,11 @@ static void shm__want_is_nobodys_end(void **state)
 			thole_progress(pair.a);
 			assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "");
 		}
-		if (!late)
+		pair.a->base.trouble = NULL;
+		assert_non_null(strstr(told, "cannot connect to "));
+		if (late)
+			assert_int_equal(tellings, 1);
+		else
 			assert_null(shm_link(&endpoint_peer(pair.a, pair.a_to_b)->base)->out.segment);
 		wanting.watches = wanting.sockets = false;
 		greeted.refused = 0;

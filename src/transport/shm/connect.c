@@ -696,7 +696,16 @@ static int connect_try(struct transport_peer *peer)
 static void connect_later(struct transport_peer *peer)
 {
 	shm_link(peer)->connecting = true;
+	shm_link(peer)->wanting = false;
 	shm_of(peer->owner)->connecting++;
+}
+
+/* What is wanting here may last, and no call of the program's is under way that could say so. */
+static void connect_tell_want(struct transport_peer *peer)
+{
+	if (!shm_link(peer)->wanting)
+		transport_trouble(peer->owner);
+	shm_link(peer)->wanting = true;
 }
 
 static void connect_undo(struct transport_peer *peer)
@@ -763,6 +772,8 @@ void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 		if (!link->connecting || link->ending)
 			continue;
 		error = connect_try(link->peer);
+		if (error == THOLE_ERR_SYSTEM)
+			connect_tell_want(link->peer);
 		if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM)
 			continue;
 		link->connecting = false;

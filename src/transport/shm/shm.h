@@ -302,7 +302,8 @@ struct shm_peer {
 	pid_t pid;
 	uint8_t one_copy;         /* enum one_copy: may this process read and write the peer's memory? */
 	bool connected;           /* out may be used */
-	bool connecting;          /* its listener was full, or the greeting did not go or was not read: try again */
+	bool connecting;          /* its listener was full, or the greeting did not go or was not read: try again; */
+	bool wanting;             /* something was wanting here meanwhile, and it was said */
 	uint8_t anew;             /* so often another connection was made because the peer had let go of one */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
