@@ -83,8 +83,7 @@ int mxi_listener_start(struct mxi_listener *listener)
 void mxi_listener_stop(struct mxi_listener *listener)
 {
 	listener->ending = true;
-	if (mxi_listener_is_whole(listener)) /* else the thread looks by itself, soon */
-		mxi_listener_alarm(listener, 1); /* long ago */
+	mxi_listener_alarm(listener, 1); /* long ago; where there is none the thread looks by itself, soon */
 	pthread_mutex_unlock(listener->mutex);
 	pthread_join(listener->thread, NULL);
 	pthread_mutex_lock(listener->mutex);
@@ -93,6 +92,8 @@ void mxi_listener_stop(struct mxi_listener *listener)
 
 void mxi_listener_forget(struct mxi_listener *listener)
 {
+	if (!mxi_listener_is_whole(listener)) /* what has their numbers is somebody else's */
+		listener->epoll_fd = listener->timer_fd = -1;
 	mxi_listener_fds_close(listener);
 	listener->running = listener->ending = false;
 }
@@ -119,7 +120,8 @@ void mxi_listener_alarm(struct mxi_listener *listener, uint64_t when_ns)
 		time.it_value.tv_sec = (time_t)(when_ns / 1000000000);
 		time.it_value.tv_nsec = (long)(when_ns % 1000000000);
 	}
-	timerfd_settime(listener->timer_fd, TFD_TIMER_ABSTIME, &time, NULL);
+	if (mxi_listener_is_whole(listener))
+		timerfd_settime(listener->timer_fd, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
 void mxi_listener_alarm_by(struct mxi_listener *listener, uint64_t when_ns)

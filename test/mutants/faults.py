@@ -157,8 +157,8 @@ FAULTS = [
     Fault(
         "a thread that answers for nobody stays",
         RESPONDER,
-        "\tending = service_idle();\n\tthread_unlock(&lock, &signals);\n\tservice_end(ending);\n\treturn added;",
-        "\tending = NULL;\n\tthread_unlock(&lock, &signals);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = service_idle();\n\tthread_unlock(&lock, &signals);\n\tservice_end(lost);\n\tservice_end(ending);\n\treturn added;",
+        "\tending = NULL;\n\tthread_unlock(&lock, &signals);\n\tservice_end(lost);\n\tservice_end(ending);\n\treturn added;",
     ),
     Fault(
         "who has ended still sends",
@@ -8136,8 +8136,20 @@ FAULTS = [
     Fault(
         "who answers for nobody ends by its descriptors alone",
         "src/transport/datagram/responder.c",
-        "\tcount = epoll_wait(own->fds[0], events, EVENTS, LOOK_MS);",
-        "\tcount = epoll_wait(own->fds[0], events, EVENTS, -1);",
+        "\tcount = epoll_wait(load_relaxed(&own->fds[0]), events, EVENTS, LOOK_MS);",
+        "\tcount = epoll_wait(load_relaxed(&own->fds[0]), events, EVENTS, -1);",
+    ),
+    Fault(
+        "who opens an endpoint counts on a thread that has ended",
+        "src/transport/datagram/responder.c",
+        "struct service *lost = service && !service_wakes(service, false) ? service : NULL;",
+        "struct service *lost = NULL;",
+    ),
+    Fault(
+        "who answers no more closes what has its descriptors' numbers",
+        "src/transport/datagram/responder.c",
+        "\t\t\tresponder->fds[i] = -1;\n",
+        "\t\t\t(void)i;\n",
     ),
     Fault(
         "MX's listener ends by its descriptors alone",

@@ -230,6 +230,39 @@ static void close__of_closed_descriptors(void **state)
 	assert_int_equal(child_status(child), 0);
 }
 
+/* What it opens then has a thread that answers, and is not closed along with what was there before. */
+static void open__after_closed_descriptors(void **state)
+{
+	enum { LIMIT_S = 20 };
+	struct responder first, second;
+	struct path records, questions;
+	union socket_address name;
+	socklen_t size;
+	pid_t child;
+	int fd;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	skip(); /* it permits no threads in a child of several */
+#endif
+	if ((child = fork()) == 0) {
+		alarm(LIMIT_S);
+		(void)responder_any(&first);
+		closefrom(3);
+		records = responder_any(&second);
+		responder_close(&first);
+		responder_path(&records, &questions);
+		size = interface_sockaddr(&questions, 0, &name);
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(fd, &name.any, size), 0);
+		ask(fd, responder_proof(KEY, ENDPOINT, 0), 1, QUESTION_BYTES);
+		must_answer(fd, 1);
+		responder_close(&second);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+}
+
 /* A port that is taken, or a privileged one, is no reason to give up: there are others. All else says what it was. */
 static void open__says_what_it_was(void **state)
 {
@@ -266,6 +299,7 @@ int main(void)
 		cmocka_unit_test(close__leaves_the_others),
 		cmocka_unit_test(stop__is_survived),
 		cmocka_unit_test(close__of_closed_descriptors),
+		cmocka_unit_test(open__after_closed_descriptors),
 		cmocka_unit_test(open__says_what_it_was),
 	};
 

@@ -103,7 +103,14 @@ static bool service_wakes(const struct service *own, bool wakes)
 {
 	struct epoll_event event = {.events = wakes ? EPOLLIN : 0};
 
-	return epoll_ctl(own->fds[0], EPOLL_CTL_MOD, own->fds[1], &event) == 0;
+	return epoll_ctl(load_relaxed(&own->fds[0]), EPOLL_CTL_MOD, load_relaxed(&own->fds[1]), &event) == 0;
+}
+
+/* They are not: what has their numbers is somebody else's. */
+static void service_forget(struct service *own)
+{
+	for (unsigned i = 0; i < 2; i++)
+		store_relaxed(&own->fds[i], -1);
 }
 
 static bool service_ends(const struct service *own)
@@ -120,7 +127,7 @@ static bool service_turn(const struct service *own)
 
 	if (!service_wakes(own, false) || service_ends(own)) /* in this order: it may be said now, too */
 		return false;
-	count = epoll_wait(own->fds[0], events, EVENTS, LOOK_MS);
+	count = epoll_wait(load_relaxed(&own->fds[0]), events, EVENTS, LOOK_MS);
 	if (service_ends(own))
 		return false;
 	if (count <= 0)
@@ -209,6 +216,28 @@ static struct service *service_idle(void)
 	return idle;
 }
 
+/* With the lock, and a responder to come: the thread, if it is of no use any more. Those that it had went along with
+ * its descriptors: they answer no more, and close nothing. */
+static struct service *service_lost(void)
+{
+	struct service *lost = service && !service_wakes(service, false) ? service : NULL;
+	struct list_node *node;
+
+	if (!lost)
+		return NULL;
+	while ((node = list_first(&responders))) {
+		struct responder *responder = container_of(node, struct responder, node);
+
+		list_remove(node);
+		responder->running = false;
+		for (unsigned i = 0; i < RESPONDER_SOCKETS; i++)
+			responder->fds[i] = -1;
+	}
+	service_forget(lost);
+	service = NULL;
+	return lost;
+}
+
 /* Without the lock. With the last responder the thread ends. errno stays. */
 static void service_end(struct service *ending)
 {
@@ -217,7 +246,8 @@ static void service_end(struct service *ending)
 	if (!ending)
 		return;
 	store_release(&ending->ending, true); /* partner: service_ends */
-	(void)service_wakes(ending, true);    /* else it looks by itself, soon */
+	if (!service_wakes(ending, true))     /* it looks by itself, soon */
+		service_forget(ending);
 	pthread_join(ending->thread, NULL);
 	service_free(ending);
 	errno = error;
@@ -226,10 +256,11 @@ static void service_end(struct service *ending)
 static bool service_add(struct responder *responder)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	struct service *ending;
+	struct service *ending, *lost;
 	bool added;
 
 	thread_lock(&lock, &signals);
+	lost = service_lost();
 	if (!service)
 		service = service_new();
 	added = service && epoll_ctl(service->fds[0], EPOLL_CTL_ADD, responder->fds[0], &event) == 0 &&
@@ -239,6 +270,7 @@ static bool service_add(struct responder *responder)
 	responder->running = added;
 	ending = service_idle();
 	thread_unlock(&lock, &signals);
+	service_end(lost);
 	service_end(ending);
 	return added;
 }
