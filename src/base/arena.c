@@ -43,6 +43,7 @@ struct arena {
 /* The lock is who has it, which one store says: a handler that has interrupted him and forks cannot wait for it. */
 static pthread_t holder;
 static pthread_t forker;      /* who forks now, and has the lock whatever he calls: a handler may allocate */
+static unsigned forks_within; /* forks that handlers make amid his */
 static struct arena arenas[ARENAS_MAX];
 static struct arena *current; /* where new blocks come from */
 static uint64_t numbers;
@@ -466,8 +467,10 @@ static void arena_fork(void)
 {
 	bool any = false;
 
-	if (load_relaxed(&holder) == pthread_self())
+	if (load_relaxed(&holder) == pthread_self()) {
+		forks_within += arena_forks();
 		return;
+	}
 	arena_lock();
 	store_relaxed(&forker, pthread_self());
 	if (current && (current->blocks > 0 || current->extents.kept > 0))
@@ -482,6 +485,10 @@ static void arena_forked(void)
 {
 	if (!arena_forks())
 		return;
+	if (forks_within > 0) {
+		forks_within--;
+		return;
+	}
 	if (children.page && children.page != MAP_FAILED)
 		munmap(children.page, (size_t)getpagesize());
 	children.page = NULL;
@@ -497,12 +504,13 @@ static void child_close(struct arena *arena)
 }
 
 /* An arena that is not retired is the parent's alone, and so are headers. Pages of the others are not a child's to
- * give back, and the page that says that there are children stays mapped. If a handler has forked amid an allocation,
- * that may go on in the child, too, which then reaches nothing of the parent's and has no arenas. */
+ * give back, and the page that says that there are children stays mapped. If a handler has forked amid an allocation
+ * or a fork, that may go on in the child, too, which then reaches nothing of the parent's and has no arenas. */
 static void arena_child(void)
 {
-	bool amid = !arena_forks();
+	bool within = arena_forks() && forks_within > 0, amid = within || !arena_forks();
 
+	forks_within -= within;
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		child_close(&arenas[i]);
 		if (amid)

@@ -2187,8 +2187,8 @@ FAULTS = [
     Fault(
         "a handler that forks amid an allocation waits for itself",
         "src/base/arena.c",
-        "\tif (load_relaxed(&holder) == pthread_self())\n\t\treturn;\n",
-        "",
+        "\tif (load_relaxed(&holder) == pthread_self()) {\n",
+        "\tif (load_relaxed(&holder) == pthread_self() && arena_forks()) {\n",
     ),
     Fault(
         "what goes on in the child of a handler's fork reaches the parent's memory",
@@ -5429,6 +5429,12 @@ FAULTS = [
         "src/transport/shm/connect.c",
         "error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);",
         "error = connect_try(peer);",
+    ),
+    Fault(
+        "a fork amid another one ends both",
+        "src/base/arena.c",
+        "\tif (forks_within > 0) {\n",
+        "\tif (forks_within < 0u) {\n",
     ),
     Fault(
         "what connecting wants for long is not said",

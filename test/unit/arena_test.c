@@ -641,9 +641,25 @@ static void handler_allocates(void)
 	handler.told += arena_length(handler.kept) == MIB;
 }
 
+static int forks_within; /* so many more forks are made before the next one is */
+
+static void handler_forks_too(void)
+{
+	pid_t child;
+
+	if (forks_within == 0)
+		return;
+	forks_within--;
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(child_status(child), 0);
+}
+
 __attribute__((constructor(101))) static void handlers_register(void)
 {
 	pthread_atfork(handler_allocates, handler_allocates, handler_allocates);
+	pthread_atfork(handler_forks_too, NULL, NULL);
 }
 
 static void fork__beside_handlers_that_allocate(void **state)
@@ -660,6 +676,27 @@ static void fork__beside_handlers_that_allocate(void **state)
 	assert_int_equal(handler.told, 4); /* before and after */
 	assert_int_equal(child_status(child), 4 << 8);
 	assert_true(arena_free(handler.kept));
+}
+
+/* The fork around them goes on as if they had not been. */
+static void fork__beside_handlers_that_fork(void **state)
+{
+	char *block = block_new(MIB);
+	pid_t child;
+	bool zero;
+
+	(void)state;
+	memset(block, 1, MIB);
+	forks_within = 2;
+	child = fork();
+	if (child == 0) {
+		memset(block, 2, MIB);
+		_exit(arena_alloc(MIB, 1, &zero) ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	assert_int_equal(forks_within, 0);
+	assert_true(holds(block, 0, MIB, 1));
+	assert_true(arena_free(block));
 }
 
 static bool interrupted; /* the next hole that is punched is, by a signal */
@@ -1030,6 +1067,7 @@ int main(void)
 		cmocka_unit_test(fork__beside_a_writing_thread),
 		cmocka_unit_test(fork__a_child_has_threads),
 		cmocka_unit_test(fork__beside_handlers_that_allocate),
+		cmocka_unit_test(fork__beside_handlers_that_fork),
 		cmocka_unit_test(fork__by_a_handler_amid_a_free),
 		cmocka_unit_test(fork__by_a_handler_that_returns),
 		cmocka_unit_test(fork__by_the_bare_call),

@@ -712,6 +712,8 @@ static void connect_undo(struct transport_peer *peer)
 {
 	struct shm_peer *link = shm_link(peer);
 
+	link->connected = false;
+	peer->rendezvous_classes = NULL; /* it was in the segment */
 	watch_close(peer->owner, &link->watch_out);
 	segment_release_out(peer->owner, &link->out);
 }
