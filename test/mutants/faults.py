@@ -5373,8 +5373,8 @@ FAULTS = [
     Fault(
         "all peers have large areas, however many they are",
         SEGMENT,
-        "shm->area_bytes + size > areas_max(owner) || ",
-        "",
+        "shm->area_bytes + size > areas_max(owner) ? shm->releases + 1 : 0;",
+        "shm->area_bytes + size > UINT64_MAX ? shm->releases + 1 : 0;",
     ),
     Fault(
         "the areas of who has ended are counted on",
@@ -5429,6 +5429,18 @@ FAULTS = [
         "src/transport/shm/connect.c",
         "error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);",
         "error = connect_try(peer);",
+    ),
+    Fault(
+        "what the bound of areas forbade is forbidden for good",
+        "src/transport/shm/segment.c",
+        "(ring->bounded[which] == 0 || ring->bounded[which] == shm->releases + 1)",
+        "true",
+    ),
+    Fault(
+        "who is refused an area by the bound can have none later",
+        "src/transport/shm/segment.c",
+        "(!ring->refused[i] || ring->bounded[i])",
+        "!ring->refused[i]",
     ),
     Fault(
         "a fork amid another one ends both",

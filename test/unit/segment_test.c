@@ -465,6 +465,33 @@ static void enlarge__within_the_hosts_memory(void **state)
 	}
 }
 
+/* What the bound alone forbids is there once others have let go of theirs. */
+static void enlarge__after_the_bound(void **state)
+{
+	static const char *const bounded[] = {"bulk_ring=64k", "bulk_rings_max=64k", "network=off", NULL};
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, bounded);
+	struct ring_out rings[2];
+	int fd;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(segment_create(&endpoint->base, &rings[i], &fd), 0);
+	for (int times = 0; times < 2; times++) {
+		segment_enlarge(&endpoint->base, &rings[0], AREA_LARGE);
+		segment_enlarge(&endpoint->base, &rings[1], AREA_LARGE);
+	}
+	assert_int_equal(rings[0].areas[AREA_LARGE].size, 65536);
+	assert_int_equal(rings[1].areas[AREA_LARGE].size, 0);
+	assert_int_equal(pair_counter(endpoint, "large_area_refused"), 1);
+	segment_release_out(&endpoint->base, &rings[0]);
+	segment_enlarge(&endpoint->base, &rings[1], AREA_LARGE);
+	assert_int_equal(rings[1].areas[AREA_LARGE].size, 65536);
+	assert_false(rings[1].refused[AREA_LARGE]);
+	segment_release_out(&endpoint->base, &rings[1]);
+	assert_int_equal(shm_of(&endpoint->base)->area_bytes, 0);
+	thole_endpoint_close(endpoint);
+}
+
 int __real_fallocate64(int fd, int mode, off_t from, off_t length);
 int __wrap_fallocate64(int fd, int mode, off_t from, off_t length);
 
@@ -656,6 +683,7 @@ int main(void)
 		cmocka_unit_test(enlarge__of_many),
 		cmocka_unit_test(enlarge__of_who_ended),
 		cmocka_unit_test(enlarge__within_the_hosts_memory),
+		cmocka_unit_test(enlarge__after_the_bound),
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 		cmocka_unit_test(fork__leaves_segments_behind),
 		cmocka_unit_test(fork__drains_nothing),

@@ -140,13 +140,20 @@ int segment_accept(struct ring_in *ring, int fd)
 	return 0;
 }
 
+/* Whether the area is refused for good, or nobody has let go of one since the bound was met. */
+static bool segment_refuses(const struct shm *shm, const struct ring_out *ring, uint32_t which)
+{
+	return ring->refused[which] && (ring->bounded[which] == 0 || ring->bounded[which] == shm->releases + 1);
+}
+
 /* All that there is of it is allocated, or never will be. */
 static bool segment_is_whole(const struct ring_out *ring)
 {
 	uint64_t from;
 
 	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++)
-		if (!ring->areas[i].size && !ring->refused[i] && segment_area(ring->size, i, &from) > 0)
+		if (!ring->areas[i].size && (!ring->refused[i] || ring->bounded[i]) &&
+		    segment_area(ring->size, i, &from) > 0)
 			return false;
 	return true;
 }
@@ -180,10 +187,11 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 	uint64_t from;
 	uint32_t size = segment_area(ring->size, which, &from);
 
-	if (ring->areas[which].size || ring->refused[which] || !size)
+	if (ring->areas[which].size || segment_refuses(shm, ring, which) || !size)
 		return;
-	if (shm->area_bytes + size > areas_max(owner) || limits_allocate(ring->fd, from, size) != 0) {
-		ring->refused[which] = true;
+	ring->bounded[which] = shm->area_bytes + size > areas_max(owner) ? shm->releases + 1 : 0;
+	ring->refused[which] = ring->bounded[which] || limits_allocate(ring->fd, from, size) != 0;
+	if (ring->refused[which]) {
 		transport_count(owner, COUNTER_LARGE_AREA_REFUSED);
 	} else {
 		if (which == AREA_LARGE)
@@ -214,8 +222,10 @@ void segment_release_out(struct transport_owner *owner, struct ring_out *ring)
 
 	if (!ring->segment)
 		return;
-	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++)
+	for (uint32_t i = AREA_LARGE; i <= AREA_WALK; i++) {
 		shm->area_bytes -= ring->areas[i].size;
+		shm->releases += ring->areas[i].size > 0;
+	}
 	shm->walks -= ring->areas[AREA_WALK].size > 0;
 	munmap(ring->segment, ring->size);
 	segment_close(ring);

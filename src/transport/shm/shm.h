@@ -180,9 +180,10 @@ struct ring_out {
 	uint64_t reclaimed; /* and of these, whose memory has been taken back */
 	uint64_t size;      /* of the mapping */
 	bool refused[AREAS];
+	uint32_t bounded[AREAS]; /* by the bound alone, amid this one of shm->releases; 0: not by that */
 	uint8_t far;        /* votes that a line which its consumer polls takes long to come here, */
 	uint16_t foreseen;  /* and answers since the last one */
-	int fd;             /* the memfd, until all of it is allocated, */
+	int fd;             /* the memfd, until all of it is allocated or will not be, */
 	struct forked forked; /* which no child keeps */
 	uint32_t small_stalls;
 	uint64_t lent_until; /* slots from which on no payload lies in memory lent by the other direction */
@@ -390,7 +391,8 @@ struct shm {
 	uint32_t last, turn;      /* of several rings, which had something last, and which is looked at next */
 	struct list_node owing;   /* those of several that have something to tell their producer */
 	uint32_t walks;           /* peers that have an AREA_WALK */
-	uint64_t area_bytes;      /* of all areas but the small ones */
+	uint64_t area_bytes;      /* of all areas but the small ones, */
+	uint32_t releases;        /* and so many times it became less */
 	uint64_t memory;          /* the host's, once it was asked for */
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
