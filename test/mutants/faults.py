@@ -5443,6 +5443,18 @@ FAULTS = [
         "!ring->refused[i]",
     ),
     Fault(
+        "who is held back always tries the same peer",
+        "src/transport/shm/connect.c",
+        "\t\t\tlist_push_back(&shm->links, node);\n",
+        "\t\t\tlist_push_front(&shm->links, node);\n",
+    ),
+    Fault(
+        "who may send no descriptor never tries less often",
+        "src/transport/shm/connect.c",
+        "shm->held_times += shm->held_times < HELD_DOUBLED;",
+        "shm->held_times = 1;",
+    ),
+    Fault(
         "a fork amid another one ends both",
         "src/base/arena.c",
         "\tif (forks_within > 0) {\n",
@@ -5463,8 +5475,8 @@ FAULTS = [
     Fault(
         "who may send no descriptor does not wait",
         "src/transport/shm/connect.c",
-        "shm_of(peer->owner)->held_ns = now_ns + HELD_NS + now_ns % HELD_NS;",
-        "shm_of(peer->owner)->held_ns = now_ns - HELD_NS;",
+        "shm->held_ns = now_ns + held_ns +",
+        "shm->held_ns = now_ns - 2 * held_ns +",
     ),
     Fault(
         "who reads a region that has ended meanwhile takes that for what it asked for",

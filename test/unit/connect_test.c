@@ -852,6 +852,7 @@ static void greeting__that_cannot_go_takes_no_place(void **state)
 	struct thole_request *request;
 	struct pair pair;
 	struct shm *shm;
+	const struct list_node *first;
 	uint64_t start_ns;
 
 	(void)state;
@@ -874,10 +875,17 @@ static void greeting__that_cannot_go_takes_no_place(void **state)
 		pair_progress(&pair, 20000);
 		assert_int_equal(wanting.refused, 0);
 		assert_int_equal(shm->connecting, 2);
+		assert_int_equal(shm->held_times, row ? 1 : 4);
+		first = list_first(&shm->links);
+		shm->held_ns = 0;
+		while (wanting.refused < 1) /* the next try is another's, but where it is not held */
+			pair_progress(&pair, 1);
+		assert_int_equal(list_first(&shm->links) == first, row);
 		shm->held_ns = 0;
 		greeted = (struct greeted){0};
 		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
 		assert_int_equal(shm->connecting, 0);
+		assert_int_equal(shm->held_times, 0);
 		pair_close(&pair);
 	}
 }
@@ -903,6 +911,8 @@ static void greeting__waits_for_descriptors_under_way(void **state)
 		while (late && pair_counter(pair.b, "refused") == 0)
 			pair_progress(&pair, 1);
 		greeted.refused = late ? 0 : greeted.refused;
+		while (greeted.refused > 0 || clock_now_ns() < shm_of(&pair.a->base)->held_ns)
+			pair_progress(&pair, 1);
 		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 		assert_int_equal(byte, 5);
 		assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);

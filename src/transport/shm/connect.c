@@ -34,8 +34,9 @@
 enum {
 	GREETING_NS_MAX = 1000000000, /* a connection that says nothing for so long is closed */
 	EVENT_BURST = 64,             /* wake-ups, or connections, taken at a time: their sender cannot hold us */
-	/* after too many descriptors were under way nobody is greeted for so long, or up to twice that */
+	/* after too many descriptors were under way nobody is greeted for so long, or up to twice that; */
 	HELD_NS = 2000000,
+	HELD_DOUBLED = 4,             /* twice as long, and so on, each time that this is so again, at most so often */
 	ANEW_MAX = 4,                 /* connections to one peer that are made anew because it let go of one unread */
 };
 
@@ -620,9 +621,12 @@ static int greeting_refused(struct transport_peer *peer)
 	int reason = errno;
 
 	if (reason == ETOOMANYREFS) {
-		uint64_t now_ns = clock_now_ns();
+		struct shm *shm = shm_of(peer->owner);
+		uint64_t now_ns = clock_now_ns(), held_ns = (uint64_t)HELD_NS << shm->held_times;
 
-		shm_of(peer->owner)->held_ns = now_ns + HELD_NS + now_ns % HELD_NS; /* not all at once */
+		/* not all at once */
+		shm->held_ns = now_ns + held_ns + (now_ns ^ peer->owner->parts.endpoint) % held_ns;
+		shm->held_times += shm->held_times < HELD_DOUBLED;
 		return THOLE_ERR_AGAIN;
 	}
 	if (reason == EPIPE && connect_may_anew(shm_link(peer)))
@@ -667,6 +671,7 @@ static int connect_greet(struct transport_peer *peer)
 		return greeting_refused(peer);
 	if (!process_watch(peer))
 		return connect_nobody(peer);
+	shm_of(peer->owner)->held_times = 0;
 	link->connected = true;
 	peer->rendezvous_classes = link->out.segment->rendezvous_classes;
 	transport_count(peer->owner, COUNTER_CONNECTS);
@@ -776,6 +781,11 @@ void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 		error = connect_try(link->peer);
 		if (error == THOLE_ERR_SYSTEM)
 			connect_tell_want(link->peer);
+		if (shm->held_ns > now_ns) { /* another one is the first next time */
+			list_remove(node);
+			list_push_back(&shm->links, node);
+			break;
+		}
 		if (error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM)
 			continue;
 		link->connecting = false;

@@ -412,7 +412,8 @@ struct shm {
 	struct list_node export_buckets[EXPORT_BUCKETS]; /* and by their keys */
 	struct pool grants, export_pool;
 	uint32_t connecting, ending, dead; /* peers in these states */
-	uint64_t held_ns;         /* until then no greeting goes */
+	uint64_t held_ns;         /* until then no greeting goes, */
+	uint32_t held_times;      /* after so many in a row that were refused */
 	uint32_t rendezvous_classes[PACES]; /* as learnt, */
 	uint32_t learnt_classes;            /* those of dialogues */
 	uint64_t placed_ns;                 /* when the last message that was timed was in its place, whoever sent */
