@@ -208,7 +208,7 @@ def test_run__version_that_is_too_old(thole: Tool, tmp_path: Path) -> None:
     refused(thole("run", hydra, "-n", "2", "x"), "MPICH 3.1", "--mpi")
 
 
-def test_run__provider_is_missing(tmp_path: Path) -> None:
+def test_run__library_is_missing(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "python" / "thole", tmp_path / "thole")
     hydra = script(
         tmp_path / "bin" / "mpiexec", "printf 'HYDRA build details:\\n    Version:     4.1\\n'"
@@ -221,7 +221,7 @@ def test_run__provider_is_missing(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    refused(done, "libthole-fi.so", "not installed", "pip install .")
+    refused(done, "libthole.so", "not installed", "pip install .")
 
 
 @pytest.mark.parametrize(
