@@ -673,8 +673,67 @@ def test_driver__one_that_stays_loaded(tmp_path: Path, monkeypatch: pytest.Monke
     script(tmp_path / "modprobe", 'test "$1" != -r || { echo Module thole is in use >&2; exit 1; }')
     with pytest.raises(Trouble, match="stays until its programs end, or a reboot: Module thole is in use"):
         driver.load()
+    monkeypatch.setattr(driver, "MODULE", tmp_path)
+    (tmp_path / "srcversion").write_text("5A1D\n")
+    script(tmp_path / "modinfo", 'test "$*" = "-F srcversion thole" && echo 6B2E')
+    with pytest.raises(Trouble, match="stays until its programs end"):
+        driver.load()
+    script(tmp_path / "modinfo", 'test "$*" = "-F srcversion thole" && echo 5A1D')
+    driver.load()  # the one that was installed
+    script(tmp_path / "modinfo", "exit 1")
+    (tmp_path / "srcversion").write_text("")
+    with pytest.raises(Trouble, match="stays until its programs end"):
+        driver.load()
     script(tmp_path / "modprobe", "")
     driver.load()
+
+
+def place_of(folder: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> driver.Place:
+    """A system whose DKMS notes what it is asked for, and fails at what is refused; kernel `other` has a module."""
+    monkeypatch.setattr(driver, "SBIN", ())
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    script(
+        folder / "dkms",
+        f"""echo "$*" >>{folder}/asked
+        test "$1" != status || echo "thole/0.0.9, other, x86_64: installed"
+        case "$*" in {refused}) exit 1 ;; esac""",
+    )
+    place = driver.Place(folder / "root", "mine")
+    place.sources = folder / "sources"
+    place.sources.mkdir()
+    (place.sources / "dkms.conf").write_text('PACKAGE_VERSION="0.1.0"\n')
+    for name, _ in driver.FILES:
+        (place.sources / name).touch()
+    place.headers("mine").mkdir(parents=True)
+    place.copy("0.0.9").mkdir(parents=True)
+    return place
+
+
+@pytest.mark.parametrize("refused", ['"build thole/0.1.0 -k mine "*', '"install thole/0.1.0 -k mine "*', "add*"])
+def test_driver__that_fails_leaves_other_kernels_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refused: str
+) -> None:
+    """They may have had this very version, which DKMS has forgotten by then."""
+    place = place_of(tmp_path, monkeypatch, refused)
+    with pytest.raises(Trouble, match="dkms (add|build|install) failed"):
+        driver.install(place)
+    assert capsys.readouterr().out == "thole 0.1.0 is installed for kernel other\n"
+    asked = (tmp_path / "asked").read_text()
+    assert "install thole/0.1.0 -k other " in asked and "remove thole/0.0.9 " not in asked
+
+
+def test_driver__older_ones_go_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until there is a newer one a kernel has its module, and who gets none is named."""
+    place = place_of(tmp_path, monkeypatch, '"build thole/0.1.0 -k other "*')
+    assert driver.install(place) == 0
+    said = capsys.readouterr().out
+    assert "thole 0.1.0 is installed for kernel mine\n" in said
+    assert "kernel other has no module of thole 0.1.0: dkms build failed" in said
+    asked = (tmp_path / "asked").read_text()
+    assert -1 < asked.find("build thole/0.1.0 -k other ") < asked.find("remove thole/0.0.9 ")
 
 
 def test_driver__kernels_of_dkms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

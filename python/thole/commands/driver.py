@@ -23,6 +23,7 @@ from thole.base.trouble import Trouble
 
 NAME = "thole"
 DEVICE = Path("/dev/thole")
+MODULE = Path("/sys/module/thole")  # there while one is loaded
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # where root's commands are; `su` and cron leave them out of PATH
 # The administrator's files: in the sources, and in the system.
 FILES = (
@@ -122,9 +123,18 @@ def ran(*command: str) -> subprocess.CompletedProcess[str]:
 def loaded() -> str:
     """The version of the module that is loaded; "" if none is."""
     try:
-        return Path(f"/sys/module/{NAME}/version").read_text().strip()
+        return (MODULE / "version").read_text().strip()
     except OSError:
         return ""
+
+
+def is_installed() -> bool:
+    """Whether the module that is loaded is the one that modprobe would take."""
+    try:
+        source = (MODULE / "srcversion").read_text().strip()
+        return source != "" and source == ran("modinfo", "-F", "srcversion", NAME).stdout.strip()
+    except OSError:
+        return False
 
 
 def system(*command: str) -> str:
@@ -139,7 +149,7 @@ def load() -> None:
     """The one that is installed, in place of one that is loaded; raises Trouble where that is not to be."""
     system("udevadm", "control", "--reload")
     complaint = system("modprobe", "-r", NAME) if loaded() else ""
-    if complaint:  # modprobe would take the one that is loaded for this one
+    if complaint and not is_installed():  # modprobe would take the one that is loaded for this one
         raise Trouble(
             f"the one that is loaded stays until its programs end, or a reboot: {complaint}",
             "end them, and install it again",
@@ -152,13 +162,13 @@ def load() -> None:
 
 
 def make_for_others(place: Place, kernels: list[str]) -> None:
-    """What was dropped, or is about to be, was theirs, too."""
+    """Theirs was dropped, or is about to be."""
     for kernel in kernels:
         try:
             place.make(kernel)
             print(f"thole {place.version()} is installed for kernel {kernel}")
         except Trouble as trouble:
-            print(f"kernel {kernel} has no module now: {trouble.what}")
+            print(f"kernel {kernel} has no module of thole {place.version()}: {trouble.what}")
 
 
 def install(place: Place) -> int:
@@ -178,11 +188,13 @@ def install(place: Place) -> int:
         if not to.exists():
             shutil.copy(sources / name, to)
     (place.root / "var/lib/dkms").mkdir(parents=True, exist_ok=True)
-    place.need_dkms("add", f"{NAME}/{place.version()}")
-    place.make(place.kernel)
+    try:
+        place.need_dkms("add", f"{NAME}/{place.version()}")
+        place.make(place.kernel)
+        print(f"thole {place.version()} is installed for kernel {place.kernel}")
+    finally:  # what was dropped above was theirs, too
+        make_for_others(place, others)
     place.drop(place.versions() - {place.version()})  # or a newer one would be what DKMS makes for the next kernel
-    print(f"thole {place.version()} is installed for kernel {place.kernel}")
-    make_for_others(place, others)
     if place.here and place.kernel == platform.release():
         load()
     return 0
