@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 GRACE_S = 10.0  # from asking a launcher to end to killing it
 POLL_S = 0.02
@@ -61,7 +63,7 @@ class Job:
 
     def end(self) -> None:
         """End it with all that it started. Launchers put ranks into groups and sessions of their own."""
-        with contextlib.ExitStack() as stack:
+        with told_later(), contextlib.ExitStack() as stack:
             below = held(descendants(self.process.pid), stack)
             self.process.terminate()  # a launcher that is asked takes its ranks along
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -70,9 +72,9 @@ class Job:
                 below += held(descendants(self.process.pid), stack)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            for process in below:
+            for tell in below:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                    tell(signal.SIGKILL)
         self.process.wait()
 
     def wait(self, limit_s: float) -> bool:
@@ -104,7 +106,10 @@ def start(command: Sequence[str], environment: Mapping[str, str], folder: Path |
 
 
 def _beginner() -> Callable[[], None]:
-    """In a session of its own it gets no signal of a terminal's: it is asked to end when we are killed."""
+    """In a session of its own it gets no signal of a terminal's: it is asked to end when we are killed.
+
+    The kernel asks it when the thread that started it ends, so that must be one that lives as long as the job.
+    """
     prctl, ours = ctypes.CDLL(None).prctl, os.getpid()
 
     def begin() -> None:
@@ -126,6 +131,24 @@ def interrupted_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def told_later() -> Iterator[None]:
+    """Signals that ask us to end are heard afterwards. None interrupts a thread that is not the main one."""
+    came: list[int] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def run(
@@ -154,13 +177,22 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def held(pids: Iterable[int], stack: contextlib.ExitStack) -> list[int]:
-    """Descriptors of these processes, for as long as the stack: a number may soon be another's."""
-    found = []
+def held(pids: Iterable[int], stack: contextlib.ExitStack) -> list[Callable[[int], None]]:
+    """What sends these processes a signal, for as long as the stack: a number may soon be another's.
+
+    By numbers all the same where there is nothing better: a Python that knew no such calls, or who forbids them.
+    """
+    found: list[Callable[[int], None]] = []
     for pid in pids:
-        with contextlib.suppress(OSError):
-            found.append(os.pidfd_open(pid))
-            stack.callback(os.close, found[-1])
+        try:
+            file = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        except (AttributeError, OSError):
+            found.append(functools.partial(os.kill, pid))
+        else:
+            stack.callback(os.close, file)
+            found.append(functools.partial(signal.pidfd_send_signal, file))
     return found
 
 

@@ -750,7 +750,10 @@ def test_driver__kernels_of_dkms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # A job of two processes, the lower one in a session of its own.
 JOB = "echo $$; setsid sh -c 'echo $$; exec sleep 1000.5' & wait"
 RUNS = f"""
-import os, subprocess, sys
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup, or a script's &, has them ignored
+for number in signal.SIGTERM, signal.SIGHUP:
+    signal.signal(number, signal.SIG_DFL)
 from thole_lab import process
 process.GRACE_S = 0.2
 with process.interrupted_by_signals():
@@ -814,6 +817,50 @@ def test_jobs__no_number_is_taken_for_a_process(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "kill", lambda pid, number: kill(pid, number if pid == job.process.pid else 0))
     job.end()
     assert process.wait_until(lambda: not any(map(is_running, below)), 60)
+
+
+@pytest.mark.parametrize("why", ["of an older libc", "of an older kernel", "refused"])
+def test_jobs__end_where_processes_have_numbers_only(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError(errno.EPERM if why == "refused" else errno.ENOSYS, "pidfd_open")
+
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    if why == "of an older libc":
+        monkeypatch.delattr(os, "pidfd_open")
+    else:
+        monkeypatch.setattr(os, "pidfd_open", refuse)
+    job = process.start(["sh", "-c", JOB], os.environ)
+    assert process.wait_until(lambda: job.said()[0].count("\n") == 2, 60)
+    below = [int(line) for line in job.said()[0].splitlines()]
+    job.end()
+    assert process.wait_until(lambda: not any(map(is_running, below)), 60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_jobs__end_although_we_are_told_twice(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    """The second time while the launcher has its time to end: what it leaves would run on. It is not lost either."""
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    job = process.start(["sh", "-c", JOB], os.environ)
+    assert process.wait_until(lambda: job.said()[0].count("\n") == 2, 60)
+    below = [int(line) for line in job.said()[0].splitlines()]
+    wait, before = job.process.wait, signal.getsignal(number)
+
+    def told_again(timeout: float | None = None) -> int:
+        if timeout is not None:
+            signal.raise_signal(number)
+        return wait(timeout)
+
+    monkeypatch.setattr(job.process, "wait", told_again)
+    try:
+        signal.signal(number, signal.default_int_handler)
+        with pytest.raises(KeyboardInterrupt):
+            job.end()
+        assert process.wait_until(lambda: not any(map(is_running, below)), 5)
+        assert signal.getsignal(number) is signal.default_int_handler
+        signal.signal(number, signal.SIG_IGN)
+        job.end()
+    finally:
+        signal.signal(number, before)
 
 
 def test_compare__is_interrupted_by_a_hangup(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
