@@ -42,11 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[BUILD] = Path(config.getoption("--build")).resolve()
+    config.stash[NOT_RUN] = []
     config.addinivalue_line("markers", "later_kernel: in `make test-all` on a kernel of the next Debian, too")
     config.addinivalue_line("markers", "quick_on(series): on other kernels in `make test-all` only")
 
 
 BUILD = pytest.StashKey[Path]()
+NOT_RUN = pytest.StashKey[list[str]]()  # kernels that could not be had, and why
 FULL = os.environ.get("MPI_TESTS") == "full"
 both_adapters = pytest.mark.parametrize("adapter", list(guests.CARDS))
 in_full_only = pytest.mark.skipif(not FULL, reason="make test-all runs it")
@@ -109,6 +111,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if isinstance(found, kernels.Missing):
         metafunc.parametrize("kernel", [pytest.param(found, id="none")], scope="session")
         return
+    metafunc.config.stash[NOT_RUN] = found[1]
     wanted = metafunc.config.getoption("--kernel")
     quick = metafunc.definition.get_closest_marker("quick_on")
     chosen = choose_kernels(
@@ -129,9 +132,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             raise kernel
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of pytest-xdist's workers tells who prints the summary, and collects no tests."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["not_run"] = session.config.stash[NOT_RUN]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    told = getattr(node, "workeroutput", {}).get("not_run", [])  # one that crashed tells nothing
+    node.config.stash[NOT_RUN] = told or node.config.stash[NOT_RUN]
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    found = find_kernels(config.stash[BUILD])
-    for trouble in [] if isinstance(found, kernels.Missing) else found[1]:
+    for trouble in config.stash[NOT_RUN]:
         terminalreporter.write_line(f"not run on {trouble}")
 
 

@@ -15,6 +15,50 @@ import pytest
 pytestmark = pytest.mark.quick_on("6.1")
 
 
+KERNELS = """
+import os, pathlib, types
+ROOT = pathlib.Path(__file__).parent
+Kernel = LATER = None
+class Missing(Exception):
+    pass
+def gather(build):
+    with open(build / "asked", "a") as asked:
+        asked.write(os.environ.get("PYTEST_XDIST_WORKER", "alone") + chr(10))
+    return [types.SimpleNamespace(series="1.0")], ["linux-image-of-none: not there"]
+"""
+GUEST = """
+CARDS = {}
+Result = Bed = Job = None
+def need_qemu():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "asked"),
+    [
+        (("-n2",), "def test_it(kernel): pass", {"gw0", "gw1"}),
+        (("-n0",), "def test_it(kernel): pass", {"alone"}),
+        (("-n0",), "def test_it(): pass", set()),
+    ],
+)
+def test_kernels__looked_for_by_who_runs_tests(
+    tmp_path: Path, words: tuple[str, ...], text: str, asked: set[str]
+) -> None:
+    """And those that could not be had are named at the end of a run, once."""
+    (tmp_path / "conftest.py").write_text(Path(__file__).with_name("conftest.py").read_text())
+    for name, lines in (("kernels", KERNELS), ("guest", GUEST), ("module", ""), ("test_it", text)):
+        (tmp_path / f"{name}.py").write_text(lines)
+    (tmp_path / "asked").touch()
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "MPI_TESTS"))}
+    command = [sys.executable, "-m", "pytest", tmp_path, "--rootdir", tmp_path, "--build", tmp_path, "-q", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = (tmp_path / "asked").read_text().split()
+    assert (len(told), set(told)) == (len(asked), asked)
+    assert done.stdout.count("not run on linux-image-of-none: not there") == bool(asked)
+
+
 def test_command(bed: guests.Bed, build: Path, guest: Callable[..., guests.Result]) -> None:
     """Status, output, files and kernel log come back; a unit test of ours passes; the host's root stays as it is."""
     unit = build / "test/unit/list_test"
