@@ -3568,14 +3568,8 @@ FAULTS = [
     Fault(
         "who is asked for checksums makes none",
         NAMING_NATIVE,
-        "		engine->checksums++;\n",
-        "",
-    ),
-    Fault(
-        "checksums are made though all who wanted them are gone",
-        "src/transport/datagram/connection.c",
-        "\tengine->checksums -= connection->handshake.checksum;\n",
-        "",
+        "	engine->checksums |= connect->checksum != 0;",
+        "	engine->checksums |= false;",
     ),
     Fault(
         "nobody is asked for checksums",

@@ -747,22 +747,6 @@ static void many__are_not_looked_at(void **state)
 	host_close(host);
 }
 
-/* Who wants checksums costs others no more when it has gone. */
-static void checksums__while_a_peer_wants_them(void **state)
-{
-	struct host *host = host_open(0);
-	struct packet packet;
-
-	(void)state;
-	stranger_connect(&packet);
-	packet.connect.checksum = 1;
-	stranger_says(host, UDP, &packet, 0);
-	assert_int_equal(host->engine->checksums, 1);
-	connection_lost(host_connection(host), THOLE_ERR_PEER);
-	assert_int_equal(host->engine->checksums, 0);
-	host_close(host);
-}
-
 /* ---- A peer that answers, while nothing gets on ------------------------------------------------------------- */
 
 enum { SAID_NS = 100000000 }; /* between two words of the peer's */
@@ -1106,7 +1090,6 @@ int main(void)
 		cmocka_unit_test(close__waits_for_what_is_before_it_while_nobody_looks),
 		cmocka_unit_test(close__says_what_is_before_it),
 		cmocka_unit_test(many__are_not_looked_at),
-		cmocka_unit_test(checksums__while_a_peer_wants_them),
 		cmocka_unit_test(stalled__records),
 		cmocka_unit_test(stalled__by_who_does_not_read),
 		cmocka_unit_test(asked__amid_records),

@@ -145,8 +145,6 @@ static void connection_rest(struct connection *connection)
 	heap_remove(&engine->timers, &connection->timer);
 	route_end(connection);
 	connection->handshake.connect_ns = 0;
-	engine->checksums -= connection->handshake.checksum;
-	connection->handshake.checksum = false;
 }
 
 void connection_lost(struct connection *connection, int status)

@@ -69,7 +69,7 @@ struct engine {
 	uint64_t now_ns;                /* the owner's clock, set before every call */
 	uint64_t key;                   /* the job's; 0: none */
 	enum guard_mode integrity;      /* that we ask for; peers may ask for more */
-	uint32_t checksums;             /* we and peers that want that frames get one; then they are read one by one */
+	bool checksums;                 /* frames get one, and are read one by one: we want that, or a peer did */
 	const struct mac *(*mac)(void); /* a way to make long tags; NULL: there is none here */
 	void (*random)(void *arg, void *bytes, size_t length); /* from the kernel; in the simulator from the seed */
 	void *random_arg;

@@ -26,7 +26,6 @@ struct handshake {
 	bool connected : 1;         /* the layers above were told that the peer is there, or (mxoe) has taken our key */
 	bool wanted : 1;            /* this side asked for it */
 	bool foreign : 1;           /* from where the peer is a frame of another version has come */
-	bool checksum : 1;          /* the peer wants checksums: counted in engine.checksums */
 };
 
 /* Errors: MEMORY, ADDRESS. */

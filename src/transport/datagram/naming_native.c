@@ -218,10 +218,7 @@ static bool native_learn(struct connection *connection, const struct link *link,
 		connection->in.ack_now = true; /* now it knows that we are where we say */
 	if (connection->peer_session)
 		return true;
-	if (connect->checksum) {
-		connection->handshake.checksum = true;
-		engine->checksums++;
-	}
+	engine->checksums |= connect->checksum != 0; /* for good: frames that are kept say that they have one */
 	connection->peer_session = connect->session;
 	connection->peer_index = connect->index;
 	if (connection->out.next == SEQUENCE_FIRST)
