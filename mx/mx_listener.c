@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/registered.h"
 #include "base/thread.h"
 
 enum {
@@ -34,13 +35,11 @@ static void mxi_listener_attend(struct mxi_listener *listener, const struct epol
 		listener->alarm();
 }
 
-/* Whether its descriptors are what they were: a program may have closed them (closefrom), and have files of its own
- * there. Only those two that were registered with each other take this. */
+/* Whether its descriptors are what they were. */
 static bool mxi_listener_is_whole(const struct mxi_listener *listener)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = listener->timer_fd};
-
-	return epoll_ctl(listener->epoll_fd, EPOLL_CTL_MOD, listener->timer_fd, &event) == 0;
+	return registered_for(listener->epoll_fd, listener->timer_fd,
+			      (struct epoll_event){.events = EPOLLIN, .data.fd = listener->timer_fd});
 }
 
 static void *mxi_listener_run(void *arg)

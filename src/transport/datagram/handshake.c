@@ -347,8 +347,8 @@ static bool handshake_is_closed(const struct connection *connection)
 	return (int32_t)(connection->handshake.closing - connection->in.next) <= 0;
 }
 
-/* A CLOSE may overtake records that go by another link: they get a little time. That is counted by looks, each after
- * another poll, since a program that computes takes nothing of what is here. */
+/* A CLOSE may overtake records that go by another link: they get a little time. That is counted by looks,
+ * since a program that computes takes nothing of what is here. */
 void handshake_close_arrived(struct connection *connection, const struct packet *packet)
 {
 	connection->handshake.closing = packet->sequence;

@@ -21,6 +21,7 @@
 #include "base/endian.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/registered.h"
 #include "base/siphash.h"
 #include "base/thread.h"
 
@@ -98,14 +99,11 @@ static void let_go(const struct responder *responder)
 	}
 }
 
-/* Whether its descriptors are what they were: then it wakes by the one from now on, or not. Other errors say nothing of
- * that. */
+/* Whether its descriptors are what they were: then it wakes by the one from now on, or not. */
 static bool service_wakes(const struct service *own, bool wakes)
 {
-	struct epoll_event event = {.events = wakes ? EPOLLIN : 0};
-
-	return epoll_ctl(load_relaxed(&own->fds[0]), EPOLL_CTL_MOD, load_relaxed(&own->fds[1]), &event) == 0 ||
-	       (errno != EBADF && errno != EINVAL && errno != ENOENT && errno != EPERM);
+	return registered_for(load_relaxed(&own->fds[0]), load_relaxed(&own->fds[1]),
+			      (struct epoll_event){.events = wakes ? EPOLLIN : 0});
 }
 
 /* They are not: what has their numbers is somebody else's. */
