@@ -363,7 +363,8 @@ def test_mpi4py_suite__four_hosts(
 # ---- Trouble on the way ----------------------------------------------------------------------------
 
 # A ring of exchanges, each checked, until the file "stop" appears. Rank 0 writes down how many there were. A rank whose
-# MPI reports an error leaves at once: to finalize would be to wait for the others.
+# MPI reports an error leaves at once: to finalize would be to wait for the others. What a rank says in standard error
+# goes to a file: a launcher that ends a job may lose what it has not read yet.
 TRAFFIC = """
 import os, sys
 import numpy
@@ -372,6 +373,7 @@ folder, world = sys.argv[1], MPI.COMM_WORLD
 rank, ranks = world.Get_rank(), world.Get_size()
 with open(f"{folder}/pid{rank}", "w") as file:
     file.write(str(os.getpid()))
+os.dup2(os.open(f"{folder}/stderr{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
 
 def exchange(count):
     for words in (1, 1000, 50000):
@@ -421,15 +423,19 @@ class Traffic:
         wait_for(lambda: self.count() >= wanted or not self.job.running())
         if not self.job.running():
             out, err = self.job.said()
-            pytest.fail(f"ended by itself\n{out[-3000:]}\n{err[-3000:]}")
+            pytest.fail(f"ended by itself\n{out[-3000:]}\n{err[-3000:]}\n{self.ranks_said()[-3000:]}")
+
+    def ranks_said(self) -> str:
+        return "".join(path.read_text() for path in sorted(self.folder.glob("stderr[0-9]*")))
 
     def stop(self) -> dict[str, int]:
         """All were right to the end; Thole's counters."""
         (self.folder / "stop").touch()
         done = finish(self.job, WAIT_S, self.hosts)
-        assert done.returncode == 0, done.stdout + done.stderr
+        said = done.stdout + done.stderr + self.ranks_said()
+        assert done.returncode == 0, said
         assert re.search(r"^exchanged [1-9]\d*$", done.stdout, re.M)
-        return counters(done.stdout + done.stderr)
+        return counters(said)
 
 
 @pytest.mark.over("mpich-raw", "openmpi-udp")
@@ -522,7 +528,7 @@ def reported(traffic: Traffic) -> str:
     caught = traffic.folder / "error0"
     if caught.exists() and (text := caught.read_text()):
         return text
-    fatal = re.search(r"Abort\(\d+\) on node 0.*?OFI poll failed[^\n]*", "".join(traffic.job.said()), re.S)
+    fatal = re.search(r"Abort\(\d+\) on node 0.*?OFI poll failed[^\n]*", traffic.ranks_said(), re.S)
     return fatal[0] if fatal else ""
 
 
