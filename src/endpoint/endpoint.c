@@ -58,17 +58,15 @@ static void endpoint_free(struct thole_endpoint *endpoint)
 	for (uint32_t i = 0; i < endpoint->peer_count; i++)
 		free(endpoint->peers[i]);
 	free(endpoint->peers);
-	free(endpoint->peer_buckets);
+	hash_table_fini(&endpoint->peers_by_id);
 	attach_fini(endpoint);
 	memory_fini(endpoint);
-	for (int i = 0; i < REGION_BUCKETS; i++) {
-		while (endpoint->region_buckets[i]) {
-			struct thole_region *region = endpoint->region_buckets[i];
-
-			endpoint->region_buckets[i] = region->hash_next;
-			free(region);
+	for (uint32_t i = 0; i < endpoint->regions.chain_count; i++)
+		for (struct hash_node *node = endpoint->regions.chains[i], *next; node; node = next) {
+			next = node->next;
+			free(container_of(node, struct thole_region, by_key));
 		}
-	}
+	hash_table_fini(&endpoint->regions);
 	for (int queue = 0; queue < MATCH_QUEUES; queue++)
 		match_fini(&endpoint->match[queue]);
 	pool_fini(&endpoint->requests);

@@ -99,54 +99,18 @@ static const struct transport *peer_transport(const struct thole_endpoint *endpo
 
 /* ---- Handles ------------------------------------------------------------------------------------ */
 
-/* Of a table with COUNT chains. Ids are random but with MXoE, where they begin with the same bits on all hosts. */
-static struct peer **peer_bucket(struct peer **buckets, uint32_t count, uint64_t id)
-{
-	return &buckets[(id * 0x9e3779b97f4a7c15u >> 32) % count];
-}
-
-static void peer_rehash(const struct thole_endpoint *endpoint, struct peer **buckets, uint32_t count)
-{
-	for (uint32_t i = 0; i < endpoint->peer_bucket_count; i++)
-		for (struct peer *peer = endpoint->peer_buckets[i], *next; peer; peer = next) {
-			struct peer **bucket = peer_bucket(buckets, count, peer->base.parts.endpoint);
-
-			next = peer->hash_next;
-			peer->hash_next = *bucket;
-			*bucket = peer;
-		}
-}
-
 static int peer_no_memory(const struct thole_endpoint *endpoint)
 {
 	return error_set(THOLE_ERR_MEMORY, "no memory for another peer beside %u", endpoint->peer_count);
 }
 
-/* More chains than peers, so that few look-ups pass by another peer. Without memory for a larger table the old one
- * does. */
-static int peer_buckets_reserve(struct thole_endpoint *endpoint)
-{
-	uint32_t count = endpoint->peer_bucket_count ? 2 * endpoint->peer_bucket_count : PEER_BUCKETS;
-	struct peer **buckets;
-
-	if (endpoint->peer_count < endpoint->peer_bucket_count)
-		return 0;
-	buckets = calloc(count, sizeof(*buckets));
-	if (!buckets)
-		return endpoint->peer_buckets ? 0 : peer_no_memory(endpoint);
-	peer_rehash(endpoint, buckets, count);
-	free(endpoint->peer_buckets);
-	endpoint->peer_buckets = buckets;
-	endpoint->peer_bucket_count = count;
-	return 0;
-}
-
 static int peer_new(struct thole_endpoint *endpoint, const struct thole_address *address,
 		    const struct address_parts *parts, struct peer **peer_p)
 {
-	struct peer **bucket = peer_bucket(endpoint->peer_buckets, endpoint->peer_bucket_count, parts->endpoint);
 	struct peer *peer, **peers;
 
+	if (!hash_table_reserve(&endpoint->peers_by_id))
+		return peer_no_memory(endpoint);
 	peers = array_reserve(endpoint->peers, &endpoint->peer_capacity, endpoint->peer_count + 1, sizeof(*peers));
 	if (!peers)
 		return peer_no_memory(endpoint);
@@ -166,8 +130,7 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	list_init(&peer->pending);
 	peer->base.address = *address;
 	peer->base.parts = *parts;
-	peer->hash_next = *bucket;
-	*bucket = peer;
+	hash_table_add(&endpoint->peers_by_id, &peer->by_id, parts->endpoint);
 	endpoint->peers[endpoint->peer_count++] = peer;
 	*peer_p = peer;
 	return 0;
@@ -177,26 +140,25 @@ int peer_by_address(struct thole_endpoint *endpoint, const struct thole_address 
 {
 	struct thole_address written;
 	struct address_parts parts;
-	struct peer **at;
+	struct hash_node *node;
 	int error = address_parse(address, &parts);
 
-	if (!error)
-		error = peer_buckets_reserve(endpoint);
 	if (error)
 		return error;
 	address_format(&parts, &written); /* however the caller writes it */
-	at = peer_bucket(endpoint->peer_buckets, endpoint->peer_bucket_count, parts.endpoint);
-	for (; *at; at = &(*at)->hash_next) {
-		if ((*at)->base.parts.endpoint != parts.endpoint ||
-		    memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)
+	node = hash_table_find(&endpoint->peers_by_id, parts.endpoint);
+	for (; node; node = hash_node_next(node)) {
+		struct peer *peer = container_of(node, struct peer, by_id);
+
+		if (memcmp(&peer->base.address, &written, sizeof(written)) != 0)
 			continue;
 		/* Who is gone does not come back, but where addresses are no more than a place, somebody else may be
 		 * there. */
-		if (!((*at)->base.gone && parts.network[0] == ADDRESS_MXOE)) {
-			*peer_p = *at;
+		if (!(peer->base.gone && parts.network[0] == ADDRESS_MXOE)) {
+			*peer_p = peer;
 			return 0;
 		}
-		*at = (*at)->hash_next;
+		hash_table_remove(&endpoint->peers_by_id, node);
 		break;
 	}
 	return peer_new(endpoint, &written, &parts, peer_p);

@@ -14,16 +14,12 @@
 
 /* ---- Regions -------------------------------------------------------------------------------------- */
 
-static struct thole_region **region_slot(struct thole_endpoint *endpoint, uint64_t key)
+static struct thole_region *region_find(const struct thole_endpoint *endpoint, uint64_t key)
 {
-	struct thole_region **slot = &endpoint->region_buckets[(key * 0x9e3779b97f4a7c15u) >> 56];
+	struct hash_node *node = hash_table_find(&endpoint->regions, key);
 
-	while (*slot && (*slot)->key != key)
-		slot = &(*slot)->hash_next;
-	return slot;
+	return node ? container_of(node, struct thole_region, by_key) : NULL;
 }
-
-_Static_assert(REGION_BUCKETS == 256, "the hash above takes 8 bits");
 
 /* Memory that can be one region of the driver is declared; where that fails the region works as without it. */
 static void region_declare(struct thole_region *region)
@@ -39,7 +35,6 @@ int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, uns
 {
 	const unsigned known = THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC | THOLE_NOTIFY |
 			       THOLE_ACCESS_ATTACH;
-	struct thole_region **slot;
 	struct thole_region *region;
 	int error = 0;
 
@@ -49,17 +44,18 @@ int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, uns
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another region");
-	*region = (struct thole_region){.endpoint = endpoint, .base = base, .length = length, .key = key,
-					.access = access, .context = context};
+	*region = (struct thole_region){.endpoint = endpoint, .base = base, .length = length, .access = access,
+					.context = context};
 	endpoint_lock(endpoint);
-	slot = region_slot(endpoint, key);
-	if (*slot)
+	if (region_find(endpoint, key))
 		error = error_set(THOLE_ERR_KEY, "the key %#llx names another region already: choose a free one",
 				  (unsigned long long)key);
-	else
-		*slot = region;
-	if (!error)
+	else if (!hash_table_reserve(&endpoint->regions))
+		error = error_set(THOLE_ERR_MEMORY, "no memory for another region");
+	if (!error) {
+		hash_table_add(&endpoint->regions, &region->by_key, key);
 		region_declare(region);
+	}
 	endpoint_unlock(endpoint);
 	if (error)
 		free(region);
@@ -70,15 +66,11 @@ int thole_expose(struct thole_endpoint *endpoint, void *base, size_t length, uns
 
 void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region)
 {
-	struct thole_region **slot;
-
 	endpoint_lock(endpoint);
-	slot = region_slot(endpoint, region->key);
-	if (*slot == region)
-		*slot = region->hash_next;
+	hash_table_remove(&endpoint->regions, &region->by_key);
 	for (int i = transport_next(&endpoint->base, -1); i < TRANSPORTS; i = transport_next(&endpoint->base, i))
 		if (transports[i]->region_end)
-			transports[i]->region_end(&endpoint->base, region->key);
+			transports[i]->region_end(&endpoint->base, region->by_key.key);
 	if (region->memory)
 		memory_forget(endpoint, region->memory);
 	endpoint_unlock(endpoint);
@@ -89,7 +81,7 @@ void thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region
 static int region_access(struct peer *peer, uint64_t key, uint64_t offset, uint64_t length, unsigned access,
 			 struct thole_region **region_p, char **memory_p)
 {
-	struct thole_region *region = *region_slot(peer->endpoint, key);
+	struct thole_region *region = region_find(peer->endpoint, key);
 	int status = 0;
 
 	if (!region)
@@ -109,7 +101,7 @@ static int region_access(struct peer *peer, uint64_t key, uint64_t offset, uint6
 
 bool remote_region(struct transport_peer *peer, uint64_t key, struct iovec *memory_p, unsigned *access_p)
 {
-	const struct thole_region *region = *region_slot(peer_of(peer)->endpoint, key);
+	const struct thole_region *region = region_find(peer_of(peer)->endpoint, key);
 
 	if (!region)
 		return false;
@@ -146,7 +138,7 @@ static void remote_notify(struct peer *peer, enum thole_operation operation, voi
 /* The context of the region that a peer has come to; NULL where that has ended since, whose user may have freed it. */
 static void *remote_context(const struct thole_request *request)
 {
-	const struct thole_region *region = *region_slot(request->endpoint, request->tag);
+	const struct thole_region *region = region_find(request->endpoint, request->tag);
 
 	return region && region->context == request->context ? request->context : NULL;
 }
@@ -357,7 +349,7 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 				       atomic_compares(op) ? operands + length : NULL, fetch ? result : NULL, count);
 	if (!status && (region->access & THOLE_NOTIFY))
 		remote_notify(peer, fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC, region->context,
-			      region->key, memory, length, NULL);
+			      region->by_key.key, memory, length, NULL);
 	if (!status && fetch)
 		remote_answer_data(peer, record, result, length);
 	else

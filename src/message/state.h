@@ -15,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/hash_table.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
@@ -113,7 +114,7 @@ struct peer {
 	struct list_node backlogged_node;
 	struct list_node pending;  /* requests that wait for this peer */
 	struct stream stream;
-	struct peer *hash_next;
+	struct hash_node by_id;    /* ids are random but with MXoE, where they begin with the same bits on all hosts */
 };
 
 struct memory_locks;
@@ -126,11 +127,11 @@ struct thole_memory {
 };
 
 struct thole_region {
-	struct thole_region *hash_next;
+	struct hash_node by_key;
 	struct thole_memory *memory; /* declared for it; NULL: it is too large for that */
 	struct thole_endpoint *endpoint;
 	char *base;
-	uint64_t length, key;
+	uint64_t length;
 	unsigned access;
 	void *context;
 	struct thole_driver_offer offer; /* by which peers attach it; number 0: nobody has asked yet */
@@ -147,8 +148,6 @@ enum {
 	MATCH_TAGGED,
 	MATCH_PLAIN,
 	MATCH_QUEUES,
-	PEER_BUCKETS = 64,      /* hash chains of the first table; it doubles where there are more peers */
-	REGION_BUCKETS = 256,   /* hash chains; a put's look-up */
 	REQUESTS_MAX = 1 << 24, /* bounds the pool: an id's index fits in it */
 	ENDPOINT_REASON_MAX = 256, /* bytes of the sentence why a transport is not open */
 };
@@ -188,9 +187,8 @@ struct thole_endpoint {
 	struct memory_locks *locks;  /* NULL: none was ever taken */
 
 	char absent[TRANSPORTS][ENDPOINT_REASON_MAX]; /* why a transport is not open */
-	struct peer **peer_buckets;  /* by the endpoint's id; a chain is searched only to resolve an address */
-	uint32_t peer_bucket_count;  /* a power of 2; 0: there are no peers yet */
-	struct thole_region *region_buckets[REGION_BUCKETS];
+	struct hash_table peers_by_id; /* searched only to resolve an address */
+	struct hash_table regions;     /* by their keys: a put's look-up */
 };
 
 static inline struct peer *peer_of(const struct transport_peer *base)

@@ -9,6 +9,7 @@
 #ifndef THOLE_TRANSPORT_GRANTS_H
 #define THOLE_TRANSPORT_GRANTS_H
 
+#include "base/hash_table.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "transport/transport.h"
@@ -18,7 +19,6 @@ enum {
 	GRANTS_MAPPED_MAX = 32,    /* of one peer, with a mapping: the kernel has 65530 of these for a process */
 	GRANTS_IDLE = 1024,        /* uses of others after which a mapping may give its place up */
 	GRANTS_ALL_MAX = 1 << 20,  /* of all peers */
-	GRANTS_BUCKETS = 16,       /* hash chains of the first table; it doubles where there are more grants */
 };
 
 /* A region where this process has mapped it, too. */
@@ -31,8 +31,8 @@ struct grant_mapping {
 
 struct grant {
 	struct list_node node;
-	struct grant *hash_next;
-	uint64_t key, address, length;
+	struct hash_node found; /* by its key */
+	uint64_t address, length;
 	uint64_t by;     /* what the transport needs beside, */
 	uint64_t number; /* and that, too */
 	unsigned access; /* enum thole_access */
@@ -44,15 +44,14 @@ struct grant {
 
 struct grants {
 	struct list_node list; /* longest unused first */
-	uint32_t count, mapped;
+	struct hash_table by_key;
+	uint32_t mapped;
 	uint64_t uses;         /* of all of them */
-	uint32_t bucket_count; /* a power of 2; 0: there are no grants */
-	struct grant **buckets;
 };
 
 static inline void grants_init(struct grants *grants)
 {
-	*grants = (struct grants){.count = 0};
+	*grants = (struct grants){.mapped = 0};
 	list_init(&grants->list);
 }
 

@@ -4758,14 +4758,51 @@ FAULTS = [
     Fault(
         "regions of a peer: one that was dropped is found",
         "src/transport/grants.c",
-        "\t*at = grant->hash_next;\n",
+        "\thash_table_remove(&grants->by_key, &grant->found);\n",
         "",
     ),
     Fault(
-        "regions of a peer: a larger table has not all of them",
-        "src/transport/grants.c",
-        "\t\tgrant->hash_next = *bucket;\n\t\t*bucket = grant;\n",
-        "\t\tgrant->hash_next = NULL;\n\t\t*bucket = grant;\n",
+        "what is found by a number: a larger table has not all of it",
+        "src/base/hash_table.c",
+        "\tnode->next = *chain;\n",
+        "\tnode->next = NULL;\n",
+    ),
+    Fault(
+        "what is found by a number: a larger table has the oldest of equal ones first",
+        "src/base/hash_table.c",
+        "\t\twhile ((node = from->chains[i])) {\n\t\t\tfrom->chains[i] = node->next;\n"
+        "\t\t\tnode->next = turned;\n\t\t\tturned = node;\n\t\t}\n",
+        "\t\tturned = from->chains[i];\n",
+    ),
+    Fault(
+        "what is found by a number: in as many chains as there were at first",
+        "src/base/hash_table.c",
+        "if (table->count < table->chain_count)",
+        "if (table->chain_count)",
+    ),
+    Fault(
+        "what is found by a number: its first bits do not count",
+        "src/base/hash_table.h",
+        "key * 0x9e3779b97f4a7c15u >> table->shift",
+        "(key * 0x9e3779b97f4a7c15u >> 32) & (table->chain_count - 1)",
+    ),
+    Fault(
+        "what is found by a number: not where there is no memory for more chains",
+        "src/base/hash_table.c",
+        "return table->chains != NULL;",
+        "return false;",
+    ),
+    Fault(
+        "what is found by a number: one that was taken out counts",
+        "src/base/hash_table.c",
+        "\ttable->count--;\n",
+        "",
+    ),
+    Fault(
+        "a region of ours that has ended is found",
+        "src/message/remote.c",
+        "\thash_table_remove(&endpoint->regions, &region->by_key);\n",
+        "",
     ),
     Fault(
         "regions of a peer, mapped here: any number",
@@ -4788,7 +4825,7 @@ FAULTS = [
     Fault(
         "regions of a peer: one of ours that has ended is found",
         "src/transport/shm/access.c",
-        "\tlist_remove(&export->hashed);\n",
+        "\thash_table_remove(&shm->exports_by_key, &export->by_key);\n",
         "",
     ),
     Fault(
@@ -4798,34 +4835,15 @@ FAULTS = [
         "if (connection->peer_index)",
     ),
     Fault(
-        "an address of a peer is looked for in as many chains as there were at first",
-        "src/message/peer.c",
-        "if (endpoint->peer_count < endpoint->peer_bucket_count)",
-        "if (endpoint->peer_bucket_count)",
-    ),
-    Fault(
-        "an address of a peer is looked for by its last bits, which all MXoE hosts have",
-        "src/message/peer.c",
-        "(id * 0x9e3779b97f4a7c15u >> 32) % count",
-        "id % count",
-    ),
-    Fault(
         "an address of a peer is the first with its number",
         "src/message/peer.c",
-        "parts.endpoint != parts.endpoint ||\n"
-        "\t\t    memcmp(&(*at)->base.address, &written, sizeof(written)) != 0)",
-        "parts.endpoint != parts.endpoint)",
-    ),
-    Fault(
-        "an address of a peer has no handle where there is no memory for more chains",
-        "src/message/peer.c",
-        "return endpoint->peer_buckets ? 0 : peer_no_memory(endpoint);",
-        "return peer_no_memory(endpoint);",
+        "if (memcmp(&peer->base.address, &written, sizeof(written)) != 0)",
+        "if (false)",
     ),
     Fault(
         "an address of MXoE is looked for among all who had it",
         "src/message/peer.c",
-        "\t\t*at = (*at)->hash_next;\n\t\tbreak;\n",
+        "\t\thash_table_remove(&endpoint->peers_by_id, node);\n",
         "",
     ),
     Fault(

@@ -38,7 +38,7 @@ static int teardown(void **state)
 	(void)state;
 	grants_clear(&grants, &pool);
 	assert_int_equal(pool.live, 0);
-	assert_int_equal(grants.count, 0);
+	assert_int_equal(grants.by_key.count, 0);
 	assert_null(grants_find(&grants, 1));
 	pool_fini(&pool);
 	return 0;
@@ -59,7 +59,7 @@ static bool is_known(uint64_t number)
 {
 	const struct grant *grant = grants_find(&grants, key_of(number));
 
-	assert_true(!grant || grant->key == key_of(number));
+	assert_true(!grant || grant->found.key == key_of(number));
 	return grant;
 }
 
@@ -67,10 +67,10 @@ static uint32_t longest_chain(void)
 {
 	uint32_t longest = 0;
 
-	for (uint32_t i = 0; i < grants.bucket_count; i++) {
+	for (uint32_t i = 0; i < grants.by_key.chain_count; i++) {
 		uint32_t length = 0;
 
-		for (const struct grant *grant = grants.buckets[i]; grant; grant = grant->hash_next)
+		for (const struct hash_node *node = grants.by_key.chains[i]; node; node = node->next)
 			length++;
 		longest = length > longest ? length : longest;
 	}
@@ -103,7 +103,7 @@ static void grants__of_no_use_make_place(void **state)
 	grant->length = 1;
 	assert_true(grants_use(&grants, grant, &access));
 	add(GRANTS_MAX, GRANTS_MAX + 2);
-	assert_int_equal(grants.count, GRANTS_MAX);
+	assert_int_equal(grants.by_key.count, GRANTS_MAX);
 	assert_true(is_known(0) && !is_known(1) && !is_known(2) && is_known(3) && is_known(GRANTS_MAX + 1));
 }
 
@@ -162,12 +162,12 @@ static void grants__without_memory(void **state)
 	(void)state;
 	refusing = true;
 	assert_null(grants_add(&grants, &pool, key_of(0)));
-	assert_int_equal(grants.count, 0);
+	assert_int_equal(grants.by_key.count, 0);
 	refusing = false;
-	add(0, GRANTS_BUCKETS);
+	add(0, HASH_CHAINS);
 	refusing = true; /* for a larger table; the pool has its memory otherwise */
-	add(GRANTS_BUCKETS, GRANTS_MAX);
-	assert_int_equal(grants.bucket_count, GRANTS_BUCKETS);
+	add(HASH_CHAINS, GRANTS_MAX);
+	assert_int_equal(grants.by_key.chain_count, HASH_CHAINS);
 	for (uint64_t i = 0; i < GRANTS_MAX; i++)
 		assert_true(is_known(i));
 	refusing = false;

@@ -1515,9 +1515,9 @@ static unsigned peers_of_the_number(void)
 {
 	unsigned count = 0;
 
-	for (uint32_t i = 0; i < play.endpoint->peer_bucket_count; i++)
-		for (const struct peer *peer = play.endpoint->peer_buckets[i]; peer; peer = peer->hash_next)
-			count += peer->base.parts.network[4] == OTHER_NUMBER;
+	for (uint32_t i = 0; i < play.endpoint->peers_by_id.chain_count; i++)
+		for (struct hash_node *node = play.endpoint->peers_by_id.chains[i]; node; node = node->next)
+			count += container_of(node, struct peer, by_id)->base.parts.network[4] == OTHER_NUMBER;
 	return count;
 }
 

@@ -62,10 +62,10 @@ static uint32_t chains_count(const struct thole_endpoint *endpoint, uint32_t *lo
 	uint32_t all = 0;
 
 	*longest_p = 0;
-	for (uint32_t i = 0; i < endpoint->peer_bucket_count; i++) {
+	for (uint32_t i = 0; i < endpoint->peers_by_id.chain_count; i++) {
 		uint32_t length = 0;
 
-		for (const struct peer *peer = endpoint->peer_buckets[i]; peer; peer = peer->hash_next)
+		for (const struct hash_node *node = endpoint->peers_by_id.chains[i]; node; node = node->next)
 			length++;
 		all += length;
 		*longest_p = length > *longest_p ? length : *longest_p;
@@ -149,7 +149,7 @@ static void addresses__without_memory(void **state)
 		address = random_address(&seed);
 		assert_int_equal(handle_of(endpoint, &address), i);
 	}
-	assert_int_equal(endpoint->peer_bucket_count, PEER_BUCKETS);
+	assert_int_equal(endpoint->peers_by_id.chain_count, HASH_CHAINS);
 	assert_int_equal(handle_of(endpoint, &first), 0);
 	assert_int_equal(chains_count(endpoint, &longest), MANY);
 	refusing = false;

@@ -57,26 +57,18 @@ struct access_row {
 
 /* A region of ours that a peer knows. */
 struct shm_export {
-	struct list_node node, hashed;
-	uint64_t key;
+	struct list_node node;
+	struct hash_node by_key;
 	struct iovec memory;
 };
 
 /* ---- Regions of ours -------------------------------------------------------------------------------- */
 
-static struct list_node *told_bucket(struct shm *shm, uint64_t key)
-{
-	return &shm->export_buckets[(key * 0x9e3779b97f4a7c15u >> 32) % EXPORT_BUCKETS];
-}
-
 static struct shm_export *told_find(struct shm *shm, uint64_t key)
 {
-	struct list_node *bucket = told_bucket(shm, key);
+	struct hash_node *node = hash_table_find(&shm->exports_by_key, key);
 
-	for (struct list_node *node = list_first(bucket); node; node = list_next(bucket, node))
-		if (container_of(node, struct shm_export, hashed)->key == key)
-			return container_of(node, struct shm_export, hashed);
-	return NULL;
+	return node ? container_of(node, struct shm_export, by_key) : NULL;
 }
 
 static bool told_note(struct shm *shm, uint64_t key, const struct iovec *memory)
@@ -85,13 +77,12 @@ static bool told_note(struct shm *shm, uint64_t key, const struct iovec *memory)
 
 	if (export)
 		return true;
-	export = pool_get(&shm->export_pool);
+	export = hash_table_reserve(&shm->exports_by_key) ? pool_get(&shm->export_pool) : NULL;
 	if (!export)
 		return false;
-	export->key = key;
 	export->memory = *memory;
 	list_push_back(&shm->exports, &export->node);
-	list_push_back(told_bucket(shm, key), &export->hashed);
+	hash_table_add(&shm->exports_by_key, &export->by_key, key);
 	return true;
 }
 
@@ -205,7 +196,7 @@ void shm_access_region_end(struct transport_owner *owner, uint64_t key)
 	if (!export)
 		return;
 	list_init(&ended);
-	list_remove(&export->hashed);
+	hash_table_remove(&shm->exports_by_key, &export->by_key);
 	list_remove(&export->node);
 	list_push_back(&ended, &export->node);
 	access_close_all(shm, &ended);
@@ -716,8 +707,6 @@ void shm_access_open(struct shm *shm)
 	list_init(&shm->accessing);
 	list_init(&shm->accessed);
 	list_init(&shm->exports);
-	for (int i = 0; i < EXPORT_BUCKETS; i++)
-		list_init(&shm->export_buckets[i]);
 	pool_init(&shm->grants, sizeof(struct grant), 16, GRANTS_ALL_MAX);
 	pool_init(&shm->export_pool, sizeof(struct shm_export), 16, EXPORTS_MAX);
 }
@@ -731,5 +720,6 @@ void shm_access_close(struct shm *shm)
 		free(link->row);
 	}
 	pool_fini(&shm->grants);
+	hash_table_fini(&shm->exports_by_key);
 	pool_fini(&shm->export_pool);
 }

@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 #include "base/error.h"
 #include "base/forked.h"
+#include "base/hash_table.h"
 #include "base/list.h"
 #include "base/pool.h"
 #include "memory/cache.h"
@@ -382,7 +383,6 @@ struct costs {
 
 enum bulk_method { BULK_RING, BULK_COOPERATIVE, BULK_ONE_COPY, BULK_DIRECT };
 
-enum { EXPORT_BUCKETS = 256 }; /* hash chains */
 
 struct shm {
 	struct transport_owner *owner;
@@ -409,7 +409,7 @@ struct shm {
 	struct list_node accessing; /* peers with accesses to be made, */
 	struct list_node accessed;  /* and accesses that were made */
 	struct list_node exports;   /* regions of ours that a peer knows, */
-	struct list_node export_buckets[EXPORT_BUCKETS]; /* and by their keys */
+	struct hash_table exports_by_key;
 	struct pool grants, export_pool;
 	uint32_t connecting, ending, dead; /* peers in these states */
 	uint64_t held_ns;         /* until then no greeting goes, */

@@ -23,11 +23,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash_table.h"
 #include "base/list.h"
 #include "transport/verbs/qp.h"
 
 enum {
-	BUCKETS = 256,          /* of queues by their pairs' numbers */
 	BATCH = 32,             /* completions taken from the library at once */
 	EVENTS_MAX = 16,        /* that nobody has asked for; with one more they are joined */
 	REPORT_EACH = 32,       /* of silent works one is reported, so that places in the ring come back */
@@ -51,7 +51,7 @@ struct posted {
 
 struct nic_queue {
 	struct nic_verbs *verbs;
-	struct nic_queue *next;     /* of its bucket */
+	struct hash_node by_pair;   /* by its pair's number */
 	struct list_node node;      /* while it is stopping */
 	struct list_node untold;    /* while there is something to be reported: */
 	bool news;                  /* NIC_CONNECTED or NIC_BROKEN, as its state is, behind works that are done */
@@ -72,9 +72,8 @@ struct nic_queue {
 struct nic_verbs {
 	struct nic nic;
 	struct context context;
-	struct nic_queue *buckets[BUCKETS];
+	struct hash_table queues;   /* also stopped ones, until they are freed */
 	struct list_node stopping, untold;
-	uint32_t queues;
 	uint64_t *receive_ids;      /* limits.receives of them */
 	uint32_t *receive_free;
 	uint32_t receive_free_count;
@@ -141,18 +140,11 @@ static void queue_tell(struct nic_queue *queue, enum queue_state state)
 
 /* ---- Queues --------------------------------------------------------------------------------------------- */
 
-static struct nic_queue **queue_bucket(struct nic_verbs *verbs, uint32_t pair_number)
+static struct nic_queue *queue_find(const struct nic_verbs *verbs, uint32_t pair_number)
 {
-	return &verbs->buckets[pair_number % BUCKETS];
-}
+	struct hash_node *node = hash_table_find(&verbs->queues, pair_number);
 
-static struct nic_queue *queue_find(struct nic_verbs *verbs, uint32_t pair_number)
-{
-	struct nic_queue *queue = *queue_bucket(verbs, pair_number);
-
-	while (queue && queue->pair_number != pair_number)
-		queue = queue->next;
-	return queue;
+	return node ? container_of(node, struct nic_queue, by_pair) : NULL;
 }
 
 /* What it is that an adapter gives no pair for: there is no room, also by the bound of a group of processes, or another
@@ -169,8 +161,10 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	struct nic_queue *queue;
 	int error = 0;
 
-	if (verbs->queues >= nic->limits.queues)
+	if (verbs->queues.count >= nic->limits.queues)
 		return THOLE_ERR_AGAIN;
+	if (!hash_table_reserve(&verbs->queues))
+		return THOLE_ERR_MEMORY;
 	queue = calloc(1, sizeof(*queue) + nic->limits.works * sizeof(*queue->ring));
 	if (!queue)
 		return THOLE_ERR_MEMORY;
@@ -181,7 +175,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	queue->pair = qp_new(&verbs->context, queue);
 	if (!queue->pair) {
 		error = pair_error(errno);
-		error_set(error, "the adapter %s gives no queue pair beside %u: %m", nic->device, verbs->queues);
+		error_set(error, "the adapter %s gives no queue pair beside %u: %m", nic->device, verbs->queues.count);
 		free(queue);
 		return error;
 	}
@@ -201,9 +195,7 @@ static int nic_verbs_queue_new(struct nic *nic, uint32_t number, struct nic_queu
 	if (getrandom(&queue->own_sequence, sizeof(queue->own_sequence), 0) != sizeof(queue->own_sequence))
 		queue->own_sequence = queue->pair_number;
 	queue->own_sequence &= 0xffffff;
-	queue->next = *queue_bucket(verbs, queue->pair_number);
-	*queue_bucket(verbs, queue->pair_number) = queue;
-	verbs->queues++;
+	hash_table_add(&verbs->queues, &queue->by_pair, queue->pair_number);
 	if (!queue->tie)
 		qp_name(&verbs->context, queue->pair, queue->own_sequence, name_p);
 	*queue_p = queue;
@@ -244,13 +236,9 @@ static void nic_verbs_queue_stop(struct nic_queue *queue)
 static void nic_verbs_queue_free(struct nic_queue *queue)
 {
 	struct nic_verbs *verbs = queue->verbs;
-	struct nic_queue **place = queue_bucket(verbs, queue->pair_number);
 
-	while (*place != queue)
-		place = &(*place)->next;
-	*place = queue->next;
+	hash_table_remove(&verbs->queues, &queue->by_pair);
 	list_remove(&queue->untold);
-	verbs->queues--;
 	free(queue);
 }
 
@@ -795,6 +783,7 @@ static void nic_verbs_close(struct nic *nic)
 	struct nic_verbs *verbs = nic_verbs_of(nic);
 
 	context_close(&verbs->context);
+	hash_table_fini(&verbs->queues);
 	free(verbs->receive_ids);
 	free(verbs->receive_free);
 	free(verbs);
