@@ -475,15 +475,17 @@ __attribute__((noinline)) static void receive_eager_any(struct peer *peer, const
 	}
 }
 
-/* Of a few bytes, for the oldest receive, which most are: the same without a call but that to who is told. */
-void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+/* For the oldest receive, which most are, if that is a plain one: the same without a call but that to who is told, and
+ * that which copies more than a few bytes. */
+__attribute__((always_inline)) static inline void receive_oldest(struct peer *peer, const struct record *record,
+								 const void *payload, uint32_t length, bool few)
 {
 	struct thole_endpoint *endpoint = peer->endpoint;
 	struct match *match = &endpoint->match[MATCH_TAGGED];
 	struct match_receive *oldest = match_arrive_oldest(match, peer->base.index, record->tag);
 	struct thole_request *request;
 
-	if (__builtin_expect(length > BYTES_FEW || (record->flags & (RECORD_MORE | RECORD_SYNC | RECORD_PLAIN)) ||
+	if (__builtin_expect((record->flags & (RECORD_MORE | RECORD_SYNC | RECORD_PLAIN)) ||
 				     endpoint->screened != 0 || !oldest || oldest->home != MATCH_HOME_NONE,
 			     0))
 		goto any;
@@ -491,11 +493,30 @@ void receive_eager(struct peer *peer, const struct record *record, const void *p
 	if (__builtin_expect(!receive_is_plain(endpoint, request, length), 0))
 		goto any;
 	match_withdraw_unindexed(match, oldest);
-	bytes_copy_few(request->segment.iov_base, payload, length);
+	if (few)
+		bytes_copy_few(request->segment.iov_base, payload, length);
+	else
+		memcpy(request->segment.iov_base, payload, length);
 	receive_whole(request, peer, record, length);
 	return;
 any:
 	receive_eager_any(peer, record, payload, length);
+}
+
+__attribute__((noinline)) static void receive_eager_more(struct peer *peer, const struct record *record,
+							 const void *payload, uint32_t length)
+{
+	receive_oldest(peer, record, payload, length, false);
+}
+
+void receive_eager(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
+{
+	if (__builtin_expect(length <= BYTES_FEW, 1))
+		receive_oldest(peer, record, payload, length, true);
+	else if (length <= BYTES_STEP)
+		receive_eager_more(peer, record, payload, length);
+	else
+		receive_eager_any(peer, record, payload, length);
 }
 
 void receive_rts(struct peer *peer, const struct record *record, const void *payload, uint32_t length)

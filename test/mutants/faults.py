@@ -4744,6 +4744,30 @@ FAULTS = [
         "options->link == OPTION_LINK_AUTO &&\n\t       options->local",
     ),
     Fault(
+        "a short payload beside its slot: its place is nobody's",
+        "src/transport/shm/place.c",
+        "\tring_put_outside(ring, i);\n\t*at_p = (uint32_t)(area->base",
+        "\t*at_p = (uint32_t)(area->base",
+    ),
+    Fault(
+        "a short payload beside its slot: where one could borrow it does not",
+        "src/transport/shm/place.c",
+        "\tif (link->in.unanswered || link->in.run_start != link->in.run_end)\n\t\treturn NULL; /*",
+        "\tif (false)\n\t\treturn NULL; /*",
+    ),
+    Fault(
+        "a short payload beside its slot: it is not copied",
+        "src/transport/shm/ring.c",
+        "\tslot->bytes = length;\n\tmemcpy(outside, buffer, length);\n\treturn ring_push_head(peer, slot, flags, RECORD_EXTERNAL, 1, outside, length);\n",
+        "\tslot->bytes = length;\n\treturn ring_push_head(peer, slot, flags, RECORD_EXTERNAL, 1, outside, length);\n",
+    ),
+    Fault(
+        "a message of more than a few bytes for the oldest receive: of a plain one alone",
+        "src/message/receive.c",
+        "if (__builtin_expect(!receive_is_plain(endpoint, request, length), 0))",
+        "if (__builtin_expect(few && !receive_is_plain(endpoint, request, length), 0))",
+    ),
+    Fault(
         "regions of a peer: only some are known at a time",
         "src/transport/grants.h",
         "GRANTS_MAX = 1024, ",

@@ -41,6 +41,21 @@ static int64_t area_take(struct area *area, uint32_t bytes, bool onward, uint64_
 	return at;
 }
 
+/* A look now and then: if the area has drained, it starts again at its front, which is warm. A stream, whose consumer
+ * lags behind, is better off with all of the area. */
+static inline bool area_wants_look(const struct area *area, uint32_t bytes)
+{
+	return area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE;
+}
+
+/* The payload of the next record was given a place in an area. */
+static inline void ring_put_outside(struct ring_out *ring, uint32_t area)
+{
+	ring->placed[ring->produced % RING_SLOTS] =
+		(struct placement){.area = area + 1, .end = ring->areas[area].head};
+	ring->outside++;
+}
+
 static void ring_take_back(struct ring_out *ring)
 {
 	for (; ring->outside > 0 && ring->reclaimed < ring->consumed; ring->reclaimed++) {
@@ -201,7 +216,7 @@ static void ring_areas(const struct ring_out *ring, bool bulk, bool walks, uint3
 /* Put a payload into an area, at its front if more than `enough` is free there. *at_p is in the segment of this
  * direction, with PLACE_LENT in the other's. */
 static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32_t length, uint64_t enough,
-		      struct placement *placed, uint32_t *at_p)
+		      uint32_t *at_p)
 {
 	struct ring_out *ring = &shm_link(peer)->out;
 	uint32_t bytes = (length + 63) & ~63u, first, last;
@@ -215,14 +230,11 @@ static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32
 			struct area *area = &ring->areas[i];
 			int64_t at;
 
-			/* A look now and then: if the area has drained, it starts again at its front, which is warm.
-			 * A stream, whose consumer lags behind, is better off with all of the area. */
-			if (turn == 0 && !walks && area->head % AREA_REUSE < bytes && area->head >= AREA_REUSE)
+			if (turn == 0 && !walks && area_wants_look(area, bytes))
 				ring_reclaim(ring);
 			at = area->size ? area_take(area, bytes, walks, enough) : -1;
 			if (at >= 0) {
-				*placed = (struct placement){.area = i + 1, .end = area->head};
-				ring->outside++;
+				ring_put_outside(ring, i);
 				*at_p = ring_at(shm_link(peer), area->base + at, i == AREA_LENT);
 				return 0;
 			}
@@ -231,6 +243,32 @@ static int ring_place(struct transport_peer *peer, bool bulk, bool walks, uint32
 	}
 	ring->small_stalls++;
 	return THOLE_ERR_AGAIN;
+}
+
+/* As ring_borrow and ring_place. It looks nowhere but in the areas, so nothing is learnt by its failure. */
+char *ring_place_short(struct shm_peer *link, uint32_t length, uint32_t *at_p)
+{
+	struct ring_out *ring = &link->out;
+	uint32_t bytes = (length + 63) & ~63u, i = AREA_SMALL;
+	struct area *area = &ring->areas[AREA_SMALL];
+	int64_t at;
+
+	if (link->in.unanswered || link->in.run_start != link->in.run_end)
+		return NULL; /* there may be something to borrow */
+	if (ring->reclaimed != ring->consumed)
+		ring_take_back(ring);
+	at = area_take(area, bytes, false, UINT64_MAX);
+	if (at < 0) {
+		area = &ring->areas[i = AREA_LARGE];
+		if (!area->size || area_wants_look(area, bytes))
+			return NULL;
+		at = area_take(area, bytes, false, UINT64_MAX);
+		if (at < 0)
+			return NULL;
+	}
+	ring_put_outside(ring, i);
+	*at_p = (uint32_t)(area->base + at - (char *)ring->segment);
+	return area->base + at;
 }
 
 /* All of it borrows, or goes to the front of an area that is empty. Where the areas are small, pieces would be shorter
@@ -309,6 +347,9 @@ static inline struct passage *ring_passage(struct shm_peer *link, const struct v
 	return &link->out.passages[passage_class(payload->length)];
 }
 
+_Static_assert(SHORT_END <= (int)BYTES_OVER_MIN && SHORT_END <= (int)BYTES_STEP && SHORT_END <= SMALL_PAYLOAD_MAX,
+	       "short messages are copied in one way, and choose between no areas");
+
 const char *ring_fill_outside(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 			      uint64_t offset, uint32_t length)
 {
@@ -324,8 +365,7 @@ const char *ring_fill_outside(struct transport_peer *peer, const struct record *
 	char *outside;
 
 	if (bulk || !ring_borrow(ring, &link->in, offset, payload->length, length, &at)) {
-		if (ring_place(peer, bulk, passage_walks(way), length, enough,
-			       &ring->placed[ring->produced % RING_SLOTS], &at) != 0)
+		if (ring_place(peer, bulk, passage_walks(way), length, enough, &at) != 0)
 			return NULL;
 	} else {
 		passage = NULL; /* it lies in lines of this core */

@@ -287,8 +287,33 @@ __attribute__((noinline)) static int ring_push_short_later(struct transport_peer
 	return ring_push_short(peer, flags, tag, imm, buffer, length);
 }
 
-/* As ring_push, from the user's memory to the slot, the head last, as one word. It calls nothing but what is rare, so
- * that the compiler keeps all of it in registers. */
+/* The head of a short message last, as one word, and what follows. `outside` is where its payload lies, if not in its
+ * slots. */
+__attribute__((always_inline)) static inline int ring_push_head(struct transport_peer *peer, struct record *slot,
+								uint8_t flags, uint16_t length, uint32_t slots,
+								const char *outside, uint32_t bytes)
+{
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	uint64_t first = ring->produced;
+
+	flags |= pace_flags((enum pace)peer->rendezvous_row);
+	if (link->turns_several)
+		flags |= RECORD_STREAM;
+	ring_tell(&link->in);
+	/* Pairs with the acquire in ring_ready, as in ring_push. */
+	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
+							     RECORD_EAGER, flags, length));
+	ring->produced = first + slots;
+	ring_lines(link, first, slots, outside, bytes, bytes);
+	link->turn++;
+	ring_pace(peer, ring_row_pace(link));
+	ring_attend(peer, ring->segment);
+	return 0;
+}
+
+/* As ring_push, from the user's memory to the slot. It calls nothing but what is rare, so that the compiler keeps all
+ * of it in registers. */
 __attribute__((always_inline)) static inline int ring_push_slots(struct transport_peer *peer, uint8_t flags,
 								 uint64_t tag, uint64_t imm, const void *buffer,
 								 uint32_t length, uint32_t slots)
@@ -313,19 +338,34 @@ __attribute__((always_inline)) static inline int ring_push_slots(struct transpor
 			       length - RECORD_INLINE_MAX);
 		store_relaxed(&second->stamp, ring_stamp(first + 1));
 	}
-	flags |= pace_flags((enum pace)peer->rendezvous_row);
-	if (link->turns_several)
-		flags |= RECORD_STREAM;
-	ring_tell(&link->in);
-	/* Pairs with the acquire in ring_ready, as in ring_push. */
-	store_release((uint64_t *)(void *)slot, record_head(ring_stamp(first), (uint16_t)link->in.credited,
-							     RECORD_EAGER, flags, (uint16_t)length));
-	ring->produced = first + slots;
-	ring_lines(link, first, slots, NULL, 0, 0);
-	link->turn++;
-	ring_pace(peer, ring_row_pace(link));
-	ring_attend(peer, ring->segment);
-	return 0;
+	return ring_push_head(peer, slot, flags, (uint16_t)length, slots, NULL, 0);
+}
+
+/* As ring_push, from the user's memory to an area. */
+__attribute__((noinline)) static int ring_push_beside(struct transport_peer *peer, uint8_t flags, uint64_t tag,
+						      uint64_t imm, const void *buffer, uint32_t length)
+{
+	const struct iovec segment = {(void *)(uintptr_t)buffer, length};
+	struct shm_peer *link = shm_link(peer);
+	struct ring_out *ring = &link->out;
+	struct record *slot;
+	char *outside = NULL;
+	uint32_t at;
+
+	if (!link->connected)
+		return THOLE_ERR_AGAIN;
+	if (ring->produced - ring->reclaimed < RING_SLOTS)
+		outside = ring_place_short(link, length, &at);
+	if (!outside)
+		return ring_push(peer, &(struct record){.kind = RECORD_EAGER, .flags = flags, .tag = tag, .imm = imm},
+				 &(struct vector){&segment, 1, length}, 0, length);
+	slot = ring_slot(ring->segment, ring->produced);
+	slot->tag = tag;
+	slot->imm = imm;
+	slot->place = at;
+	slot->bytes = length;
+	memcpy(outside, buffer, length);
+	return ring_push_head(peer, slot, flags, RECORD_EXTERNAL, 1, outside, length);
 }
 
 __attribute__((noinline)) static int ring_push_two(struct transport_peer *peer, uint8_t flags, uint64_t tag,
@@ -343,6 +383,8 @@ __attribute__((noinline)) static int ring_push_one(struct transport_peer *peer, 
 int ring_push_short(struct transport_peer *peer, uint8_t flags, uint64_t tag, uint64_t imm, const void *buffer,
 		    uint32_t length)
 {
+	if (length > SPAN_MAX)
+		return ring_push_beside(peer, flags, tag, imm, buffer, length);
 	if (length > RECORD_INLINE_MAX)
 		return ring_push_two(peer, flags, tag, imm, buffer, length);
 	return ring_push_one(peer, flags, tag, imm, buffer, length);

@@ -61,6 +61,7 @@ enum {
 	OFFERS = 16,              /* transfers that one direction's two ends can share at a time */
 	SEGMENT_BASE = 4 * 4096,  /* bytes of a segment that small messages touch */
 	SMALL_PAYLOAD_MAX = 1024, /* longer payloads have the large area made */
+	SHORT_END = 1024,         /* of a message whose payload is copied like any other memory (ring_copy) */
 	WALKS_MAX = 32,           /* peers with an AREA_WALK, which has 2 MiB */
 	TURN_LONG = 8,            /* so many messages without one the other way are a stream from the first on */
 	CROSSED_STAYS = 4,        /* long messages for which those that cross are taken to go on */
@@ -495,6 +496,9 @@ bool ring_make_room(struct ring_out *ring, uint32_t slots);
 /* A record whose payload lies in an area, into its slot: where the payload is now; NULL if there is no room for it. */
 const char *ring_fill_outside(struct transport_peer *peer, const struct record *record, const struct vector *payload,
 			      uint64_t offset, uint32_t length);
+/* A place for the payload of a short message, and where that is in the segment. NULL: ring_push finds one, or makes
+ * room. */
+char *ring_place_short(struct shm_peer *link, uint32_t length, uint32_t *at_p);
 /* Lend AREA_BULK to the peer, where its lines are: the place in the segment, and the size. False: rather not. */
 bool ring_lend(struct ring_out *ring, uint32_t *place_p, uint32_t *size_p);
 /* Take what the peer lends; false: pieces of the last time are still there. */
