@@ -100,8 +100,12 @@ void events_post(struct events *events, struct event *event, const void *data, u
 	spin_lock_bh(&events->lock);
 	if (events->waiting_count)
 		events_move(events);
-	if (events->waiting_count || !events_write(events, &event->body, data, length))
+	if (events->waiting_count || !events_write(events, &event->body, data, length)) {
 		events_wait(events, event, data, length);
+		/* Pairs with the fence of who reads: it may have read all before it could see that something waits. */
+		smp_mb();
+		events_move(events);
+	}
 	spin_unlock_bh(&events->lock);
 	events_wake(events);
 }

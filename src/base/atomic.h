@@ -48,6 +48,12 @@ static inline void fence_full(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* Loads before it are made before loads behind it. */
+static inline void fence_read(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
 /* The compiler keeps what is before it before what is after it; the processor need not. */
 static inline void fence_compiler(void)
 {

@@ -73,7 +73,8 @@ void driver_view_end(struct driver_view *view);
 /* Whether all that was read from it before was its owner's memory. (The driver says so before it shows other pages.) */
 static inline bool driver_view_is_whole(const struct driver_view *view)
 {
-	return !load_acquire(&view->head->lost) && !load_acquire(&view->head->ended);
+	fence_read(); /* another thread's load of another page may have been the one that faulted */
+	return !load_relaxed(&view->head->lost) && !load_relaxed(&view->head->ended);
 }
 
 /* Changes whenever what is known of a region's memory may have become wrong: its pins went, or it was forgotten. */

@@ -365,6 +365,7 @@ static unsigned driver_poll(struct mover *mover, const struct mover_reports *rep
 	}
 	if (n > 0) {
 		driver_count(self);
+		fence_full(); /* pairs with the driver's, which looks for room once it has said that events wait */
 		if (load_relaxed(&events->waiting))
 			driver_call(self->driver, THOLE_DRIVER_ROOM, NULL);
 	}
