@@ -13,6 +13,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "thole.h"
@@ -28,7 +29,10 @@ struct descriptor {
 	struct holder *holder;
 	struct xarray regions; /* by id; each has a reference */
 	struct mover *mover;
+	struct work_struct ending;
 };
+
+static struct workqueue_struct *enders;
 
 static struct pages *device_region(struct descriptor *descriptor, u32 id)
 {
@@ -445,9 +449,8 @@ static int device_flush(struct file *file, fl_owner_t files)
 	return 0;
 }
 
-static int device_release(struct inode *inode, struct file *file)
+static void descriptor_end(struct descriptor *descriptor)
 {
-	struct descriptor *descriptor = file->private_data;
 	struct pages *pages;
 	unsigned long id;
 
@@ -458,6 +461,28 @@ static int device_release(struct inode *inode, struct file *file)
 	xa_destroy(&descriptor->regions);
 	holder_put(descriptor->holder);
 	kfree(descriptor);
+}
+
+static void descriptor_ending(struct work_struct *work)
+{
+	descriptor_end(container_of(work, struct descriptor, ending));
+	module_put(THIS_MODULE); /* who unloads it waits for the rest of this (enders_stop) */
+}
+
+/* It may wait for the lock of a socket, which a program holds that sends from memory that never comes. A program waits
+ * itself; the kernel's thread, which ends what was left in messages that nobody can receive, has all other files behind
+ * this one. */
+static int device_release(struct inode *inode, struct file *file)
+{
+	struct descriptor *descriptor = file->private_data;
+
+	if (current->flags & PF_KTHREAD) {
+		__module_get(THIS_MODULE);
+		INIT_WORK(&descriptor->ending, descriptor_ending);
+		queue_work(enders, &descriptor->ending);
+	} else {
+		descriptor_end(descriptor);
+	}
 	return 0;
 }
 
@@ -483,6 +508,17 @@ static struct miscdevice device = {
 	.fops = &device_calls,
 };
 
+static int enders_start(void)
+{
+	enders = alloc_workqueue("thole_end", WQ_UNBOUND, 0);
+	return enders ? 0 : -ENOMEM;
+}
+
+static void enders_stop(void)
+{
+	destroy_workqueue(enders);
+}
+
 /* What the module has, in the order in which it begins. */
 static const struct {
 	int (*start)(void);
@@ -492,6 +528,7 @@ static const struct {
 	{pressure_start, pressure_stop},
 	{ether_start, ether_stop},
 	{mover_start, mover_stop},
+	{enders_start, enders_stop},
 };
 
 static void device_stop_parts(int count)

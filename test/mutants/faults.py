@@ -4768,6 +4768,12 @@ FAULTS = [
         "if (__builtin_expect(few && !receive_is_plain(endpoint, request, length), 0))",
     ),
     Fault(
+        "driver: what the kernel's own thread ends waits there",
+        "kernel/device.c",
+        "if (current->flags & PF_KTHREAD)",
+        "if (false)",
+    ),
+    Fault(
         "regions of a peer: only some are known at a time",
         "src/transport/grants.h",
         "GRANTS_MAX = 1024, ",

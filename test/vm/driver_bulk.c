@@ -1447,6 +1447,64 @@ static void case_stuck(struct side *side)
 	say(side);
 }
 
+/* In a process of its own: a message that nobody can receive any more is all that has this descriptor. */
+static pid_t collected_leave(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control = {.head = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec byte = {"", 1};
+	struct msghdr message = {.msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	pid_t child = fork();
+	int ends[2];
+
+	CHECK(child >= 0);
+	if (child > 0) {
+		close(fd);
+		return child;
+	}
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+	memcpy(CMSG_DATA(&control.head), (int[]){fd, ends[0]}, 2 * sizeof(int));
+	CHECK(sendmsg(ends[1], &message, 0) == 1);
+	_exit(0);
+}
+
+/* A descriptor ends that nobody closes, while its socket is locked: what ends after it in that way does not wait. */
+static void case_collected(struct side *side)
+{
+	struct thole_driver_socket socket = {.channel = CHANNEL_BULK};
+	struct pollfd end = {.events = POLLIN};
+	int tries = 0, ends[2], fd;
+	pid_t first, second;
+	pthread_t sender;
+
+	side_drive(side);
+	if (side->number == 1)
+		return;
+	socket.fd = stuck_socket = open_kind(AF_INET, SOCK_DGRAM);
+	CHECK(bind(stuck_socket, (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET},
+		   sizeof(struct sockaddr_in)) == 0);
+	fd = open("/dev/thole", O_RDWR);
+	CHECK(fd >= 0 && ioctl(fd, THOLE_DRIVER_SOCKET, &socket) == 0 && pipe(ends) == 0);
+	CHECK(pthread_create(&sender, NULL, stuck_send, stuck_map()) == 0);
+	stuck_wait();
+	first = collected_leave(fd);
+	usleep(500000); /* it is to be the first one */
+	second = collected_leave(ends[1]);
+	end.fd = ends[0];
+	end.revents = 0;
+	CHECK(poll(&end, 1, WAIT_MS) == 1);
+	stuck_refuse();
+	CHECK(pthread_join(sender, NULL) == 0 && waitpid(first, NULL, 0) == first &&
+	      waitpid(second, NULL, 0) == second);
+	fd = open("/dev/thole", O_RDWR);
+	while (ioctl(fd, THOLE_DRIVER_SOCKET, &socket) != 0) /* until the former one has let it go */
+		CHECK(errno == EBUSY && tries++ < 1000 && usleep(10000) == 0);
+	close(fd);
+}
+
 enum {
 	OTHER = 8, /* names of further windows */
 	THERE = 9,
@@ -1955,12 +2013,12 @@ static void (*const cases[])(struct side *) = {
 	case_both, case_epochs, case_plain_serve, case_plain_fetch, case_renamed, case_shared, case_cut, case_down,
 	case_gone, case_vanish, case_lost, case_killed, case_sockets, case_icmp, case_hostile, case_mixed,
 	case_refused, case_steered, case_filtered, case_scattered, case_marked, case_counted, case_held, case_stuck,
-	case_locked, case_reused, case_cost, case_cost_udp,
+	case_collected, case_locked, case_reused, case_cost, case_cost_udp,
 };
 static const char *const names[] = {
 	"both", "epochs", "plain_serve", "plain_fetch", "renamed", "shared", "cut", "down", "gone", "vanish", "lost",
 	"killed", "sockets", "icmp", "hostile", "mixed", "refused", "steered", "filtered", "scattered", "marked",
-	"counted", "held", "stuck", "locked", "reused", "cost", "cost_udp",
+	"counted", "held", "stuck", "collected", "locked", "reused", "cost", "cost_udp",
 };
 
 /* ---- Two processes --------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ VIEWS = (
 ).split()
 BULK = (
     "both epochs plain_serve plain_fetch renamed shared cut down gone vanish lost killed sockets icmp hostile mixed "
-    "refused steered filtered scattered marked counted held stuck locked reused"
+    "refused steered filtered scattered marked counted held stuck collected locked reused"
 ).split()
 AMID = "dontneed swap munmap mremap truncate exit exec kill".split()
 RING = "told failed full room forgotten sleep nonsense mapping".split()
