@@ -3914,7 +3914,7 @@ FAULTS = [
     Fault(
         "a view of what is offered no more counts as whole",
         "src/memory/driver.h",
-        " && !load_acquire(&view->head->ended);",
+        " && !load_relaxed(&view->head->ended);",
         ";",
     ),
     Fault(
