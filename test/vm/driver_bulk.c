@@ -1453,7 +1453,8 @@ static pid_t collected_leave(int fd)
 	union {
 		struct cmsghdr head;
 		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control = {.head = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	} control = {.head = {.cmsg_len = CMSG_LEN(2 * sizeof(int)), .cmsg_level = SOL_SOCKET,
+			      .cmsg_type = SCM_RIGHTS}};
 	struct iovec byte = {"", 1};
 	struct msghdr message = {.msg_iov = &byte, .msg_iovlen = 1, .msg_control = control.bytes,
 				 .msg_controllen = sizeof(control.bytes)};
