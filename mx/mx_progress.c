@@ -11,6 +11,18 @@
 #include "mx_handler.h"
 #include "mx_sleep.h"
 
+/* thole_progress may look again, yield and sleep, with the lock held all the time: only for who is alone with the
+ * endpoint. Others are known by having waited for that, or by sleeping on Thole's descriptor, whose wake-up another
+ * sleep would take away. */
+static int mxi_progress_look(struct mx_endpoint *endpoint)
+{
+	bool several = endpoint->several || endpoint->leader_sleeps;
+	int n = several ? thole_poll(endpoint->thole, NULL, 0) : thole_progress(endpoint->thole);
+
+	endpoint->several = several || load_relaxed(&endpoint->lock.waiting) > 0;
+	return n;
+}
+
 void mxi_progress_run(struct mx_endpoint *endpoint)
 {
 	int n;
@@ -18,7 +30,7 @@ void mxi_progress_run(struct mx_endpoint *endpoint)
 	endpoint->polls++;
 	if (__builtin_expect(endpoint->in_handler || endpoint->disabled, 0))
 		return;
-	n = thole_progress(endpoint->thole);
+	n = mxi_progress_look(endpoint);
 	if (__builtin_expect(endpoint->screening, 0))
 		mxi_handler_run(endpoint);
 	if (__builtin_expect(load_relaxed(&endpoint->entry.answers) != endpoint->answers, 0))

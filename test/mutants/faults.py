@@ -4293,6 +4293,18 @@ FAULTS = [
         "\tucx_request_call_inside(&copy, ucx_request_shown(request));\n\tucx_request_show(request, copy.flags);\n",
     ),
     Fault(
+        "who polls an endpoint of MX sleeps with its lock though others have waited for that",
+        "mx/mx_progress.c",
+        "several || load_relaxed(&endpoint->lock.waiting) > 0;",
+        "several;",
+    ),
+    Fault(
+        "who polls an endpoint of MX sleeps beside one who sleeps on its descriptor",
+        "mx/mx_progress.c",
+        "endpoint->several || endpoint->leader_sleeps;",
+        "endpoint->several;",
+    ),
+    Fault(
         "who sleeps at an endpoint of MX is not told what another thread has found there",
         "mx/mx_progress.c",
         "\tthole_poll(endpoint->thole, NULL, 0);\n\tmxi_sleep_event(endpoint);\n",

@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes: others who wait hear of what they take in, and they take in nothing while progress is switched off. */
+/* Probes: others who wait hear of what they take in, and they take in nothing while progress is switched off. Who looks
+ * sleeps with the lock held (in thole_progress) as long as there is nobody else. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
 #include "mx_endpoint.h"
 
 enum { TIMEOUT_MS = 2000, TURNS_MAX = 100000, X = 7, Y = 8 };
 
 static mx_endpoint_t endpoint, other;
 static mx_endpoint_addr_t addr; /* of endpoint, for other */
+static int sleeps;              /* calls of thole_progress */
+static pthread_t poster;
+static void *(*poster_posts)(void *request); /* while whoever makes progress sleeps; NULL: nobody does */
+static mx_request_t posted;
+
+int __real_thole_progress(struct thole_endpoint *thole);
+int __wrap_thole_progress(struct thole_endpoint *thole);
+
+int __wrap_thole_progress(struct thole_endpoint *thole)
+{
+	sleeps++;
+	if (poster_posts) {
+		assert_int_equal(pthread_create(&poster, NULL, poster_posts, &posted), 0);
+		poster_posts = NULL;
+		while (load_relaxed(&endpoint->lock.waiting) == 0)
+			sched_yield();
+	}
+	return __real_thole_progress(thole);
+}
 
 static void send_x(void)
 {
@@ -98,6 +121,44 @@ static void probe__takes_nothing_in_while_progress_is_off(void **state)
 	receive_x();
 }
 
+static void *post_x(void *request)
+{
+	mx_segment_t nothing = {NULL, 0};
+
+	assert_int_equal(mx_irecv(endpoint, &nothing, 1, X, UINT64_MAX, NULL, request), MX_SUCCESS);
+	return NULL;
+}
+
+/* Between two looks of one who polls the lock is free for too short to be had by one who waits. */
+static void probe__of_several_never_sleeps(void **state)
+{
+	uint32_t result;
+
+	(void)state;
+	sleeps = 0;
+	assert_int_equal(found(Y), 0);
+	assert_int_equal(sleeps, 1);
+	poster_posts = post_x;
+	assert_int_equal(found(Y), 0);
+	assert_int_equal(sleeps, 2);
+	assert_int_equal(pthread_join(poster, NULL), 0);
+	assert_int_equal(found(Y), 0);
+	assert_int_equal(sleeps, 2);
+	assert_int_equal(mx_cancel(endpoint, &posted, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+}
+
+/* It would take the other one's wake-up with it. */
+static void probe__beside_a_sleeper_never_sleeps(void **state)
+{
+	(void)state;
+	sleeps = 0;
+	endpoint->leader_sleeps = true; /* as a thread does in mx_probe */
+	assert_int_equal(found(Y), 0);
+	endpoint->leader_sleeps = false;
+	assert_int_equal(sleeps, 0);
+}
+
 static int setup_all(void **state)
 {
 	(void)state;
@@ -117,6 +178,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(probe__tells_who_waits_for_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(probe__takes_nothing_in_while_progress_is_off, setup, teardown),
+		cmocka_unit_test_setup_teardown(probe__of_several_never_sleeps, setup, teardown),
+		cmocka_unit_test_setup_teardown(probe__beside_a_sleeper_never_sleeps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, setup_all, teardown_all);
