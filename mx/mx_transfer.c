@@ -152,7 +152,9 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	request = mxi_request_new(endpoint, MXI_RECEIVE, match_info, context, NULL, 0);
 	if (__builtin_expect(request != NULL, 1)) {
 		request->busy = true;
-		if (!request_p)
+		if (request_p)
+			*request_p = request; /* another thread may take its end as soon as the lock is free */
+		else
 			request->state = MXI_LEFT;
 		if (__builtin_expect(segments_count == 1, 1))
 			error = thole_recv(endpoint->thole, THOLE_ANY, segments_list->segment_ptr, length, match_info,
@@ -166,7 +168,5 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	lock_leave(&endpoint->lock);
 	if (__builtin_expect(error != 0, 0))
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES, "mx_irecv: %s", thole_detail());
-	if (request_p)
-		*request_p = request;
 	return MX_SUCCESS;
 }

@@ -18,6 +18,7 @@ static int sleeps;              /* calls of thole_progress */
 static pthread_t poster;
 static void *(*poster_posts)(void *request); /* while whoever makes progress sleeps; NULL: nobody does */
 static mx_request_t posted;
+static bool known_first; /* before Thole had the receive */
 
 int __real_thole_progress(struct thole_endpoint *thole);
 int __wrap_thole_progress(struct thole_endpoint *thole);
@@ -121,6 +122,32 @@ static void probe__takes_nothing_in_while_progress_is_off(void **state)
 	receive_x();
 }
 
+/* Another thread may take a message's end from Thole, and with it the request, before the receive returns. */
+int __real_thole_recv(struct thole_endpoint *thole, uint32_t source, void *memory, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+int __wrap_thole_recv(struct thole_endpoint *thole, uint32_t source, void *memory, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+
+int __wrap_thole_recv(struct thole_endpoint *thole, uint32_t source, void *memory, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	known_first = context && posted == context;
+	return __real_thole_recv(thole, source, memory, length, tag, mask, flags, context, request_p);
+}
+
+static void receive__is_known_before_it_can_end(void **state)
+{
+	mx_segment_t nothing = {NULL, 0};
+	uint32_t result;
+
+	(void)state;
+	posted = NULL;
+	assert_int_equal(mx_irecv(endpoint, &nothing, 1, X, UINT64_MAX, NULL, &posted), MX_SUCCESS);
+	assert_true(known_first);
+	assert_int_equal(mx_cancel(endpoint, &posted, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+}
+
 static void *post_x(void *request)
 {
 	mx_segment_t nothing = {NULL, 0};
@@ -179,6 +206,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(probe__tells_who_waits_for_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(probe__takes_nothing_in_while_progress_is_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(probe__of_several_never_sleeps, setup, teardown),
+		cmocka_unit_test_setup_teardown(receive__is_known_before_it_can_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(probe__beside_a_sleeper_never_sleeps, setup, teardown),
 	};
 
