@@ -310,16 +310,16 @@ mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
 
 	if (!endpoint)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_close_endpoint without an endpoint");
+	if (endpoint->owner != getpid()) /* a forked child's copy, amid whatever another thread did */
+		return MX_SUCCESS;
 	lock_take(&endpoint->lock);
 	inside = mxi_handler_inside(endpoint);
 	lock_leave(&endpoint->lock);
 	if (inside)
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_CLOSE_IN_HANDLER,
 				 "mx_close_endpoint in the endpoint's own unexpected handler");
-	if (endpoint->owner == getpid()) { /* a forked child has it in no list */
-		mxi_endpoint_delist(endpoint);
-		mxi_tick_leave();
-	}
+	mxi_endpoint_delist(endpoint);
+	mxi_tick_leave();
 	mxi_open_tear_down(endpoint);
 	return MX_SUCCESS;
 }

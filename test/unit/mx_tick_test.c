@@ -106,6 +106,29 @@ static void fork__child_has_its_own(void **state)
 	assert_int_equal(mx_finalize(), MX_SUCCESS);
 }
 
+/* Where another thread is amid a call when the child is made, nobody ever leaves it there. */
+static void fork__child_closes_while_its_parent_is_inside(void **state)
+{
+	struct mx_endpoint *parents;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	parents = open_endpoint();
+	assert_non_null(parents);
+	lock_take(&parents->lock);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(ATFORK_LIMIT_S);
+		_exit(mx_close_endpoint(parents) == MX_SUCCESS ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	lock_leave(&parents->lock);
+	assert_int_equal(mx_close_endpoint(parents), MX_SUCCESS);
+	assert_int_equal(mx_finalize(), MX_SUCCESS);
+}
+
 /* What is being closed may wait for another's turns. Who sleeps there looks again: what has come may be what he waits
  * for. */
 static void close__wakes_those_who_wait(void **state)
@@ -146,6 +169,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fork__amid_the_first_endpoint),
 		cmocka_unit_test(fork__child_has_its_own),
+		cmocka_unit_test(fork__child_closes_while_its_parent_is_inside),
 		cmocka_unit_test(close__wakes_those_who_wait),
 	};
 
