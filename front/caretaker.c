@@ -20,13 +20,13 @@ struct caretaker {
 	pthread_cond_t stopped; /* `stop` is set */
 	pthread_cond_t left;    /* `visited` is another one */
 	bool stop;
-	bool inside;            /* it is in */
-	struct charge *visited; /* this one, or wants to be; NULL: none. It stays until this is over */
+	struct charge *visited; /* it is in this one, or wants to be; NULL: none. It stays until this is over */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list_node charges = {&charges, &charges};
-static struct caretaker *current; /* there is one while there are any */
+static struct list_node charges = {&charges, &charges}; /* that are tended, */
+static struct list_node others = {&others, &others};    /* and those that are not */
+static struct caretaker *current; /* there is one while there are any of the former */
 static bool begun, able;
 static sigset_t forking; /* signals of who has the lock around a fork */
 
@@ -46,17 +46,15 @@ static void caretaker_part(struct charge *charge)
 }
 
 /* Whether something waits here to be looked at soon, as far as can be seen: where a thread is inside, it sees to it. */
-static bool caretaker_tend(struct caretaker *self, struct charge *charge)
+static bool caretaker_tend(struct charge *charge)
 {
 	bool owes = false;
 
 	if (!caretaker_visit(charge))
 		return false;
-	store_relaxed(&self->inside, true);
 	for (size_t i = 0; i < charge->endpoint_count; i++)
 		if (charge->endpoints[i] && thole_tend(charge->endpoints[i]) == 1)
 			owes = true;
-	store_relaxed(&self->inside, false);
 	caretaker_part(charge);
 	return owes;
 }
@@ -69,7 +67,7 @@ static bool caretaker_look(struct caretaker *self)
 	for (struct list_node *node = list_first(&charges); node; node = list_next(&charges, node)) {
 		self->visited = container_of(node, struct charge, node);
 		pthread_mutex_unlock(&lock);
-		owes |= caretaker_tend(self, self->visited);
+		owes |= caretaker_tend(self->visited);
 		pthread_mutex_lock(&lock);
 		self->visited = NULL;
 		pthread_cond_broadcast(&self->left);
@@ -120,17 +118,28 @@ static void caretaker_parent(void)
 	thread_unlock(&lock, &forking);
 }
 
-/* What the thread was is the parent's, which still has it; where it was inside, the child is not kept out. */
-static void caretaker_child(void)
+static void caretaker_inherit(struct list_node *list)
 {
 	struct list_node *node;
 
-	if (current && current->visited && (!current->visited->safe || current->inside))
-		caretaker_part(current->visited);
-	while ((node = list_first(&charges))) {
-		container_of(node, struct charge, node)->tended = false;
+	while ((node = list_first(list))) {
+		struct charge *charge = container_of(node, struct charge, node);
+
+		charge->lock = (struct lock){0};
+		charge->biased = (struct biased){0};
+		charge->endpoint_count = 0;
+		charge->tended = false;
+		charge->inherited = true;
 		list_remove(node);
 	}
+}
+
+/* Who was inside is a thread of the parent's, which still has it, and so is the caretaker: the child is not kept out.
+ * It can close what it has, and no more: what that thread was amid may be half done. */
+static void caretaker_child(void)
+{
+	caretaker_inherit(&charges);
+	caretaker_inherit(&others);
 	current = NULL;
 	able = false; /* membarrier is prepared once a process */
 	thread_unlock(&lock, &forking);
@@ -167,19 +176,17 @@ __attribute__((constructor)) static void caretaker_begin(void)
 	begun = pthread_atfork(caretaker_fork, caretaker_parent, caretaker_child) == 0;
 }
 
-void caretaker_add(struct charge *charge)
+void caretaker_add(struct charge *charge, bool tend)
 {
 	sigset_t signals;
 
 	thread_lock(&lock, &signals);
-	if (!able)
+	if (tend && !able)
 		able = begun && biased_prepare();
-	if (able && !current)
+	if (tend && able && !current)
 		current = caretaker_start();
-	if (current) {
-		charge->tended = true;
-		list_push_back(&charges, &charge->node);
-	}
+	charge->tended = tend && current;
+	list_push_back(charge->tended ? &charges : &others, &charge->node);
 	thread_unlock(&lock, &signals);
 }
 
@@ -191,16 +198,14 @@ void caretaker_remove(struct charge *charge)
 	thread_lock(&lock, &signals);
 	while (charge->tended && current->visited == charge)
 		pthread_cond_wait(&current->left, &lock);
-	if (charge->tended) {
-		charge->tended = false;
-		list_remove(&charge->node);
-		if (list_empty(&charges)) {
-			last = current;
-			last->stop = true;
-			pthread_cond_signal(&last->stopped);
-			current = NULL;
-		}
+	list_remove(&charge->node);
+	if (charge->tended && list_empty(&charges)) {
+		last = current;
+		last->stop = true;
+		pthread_cond_signal(&last->stopped);
+		current = NULL;
 	}
+	charge->tended = false;
 	thread_unlock(&lock, &signals);
 	if (!last)
 		return;

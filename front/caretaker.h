@@ -15,10 +15,11 @@
 
 #include "charge.h"
 
-/* From now on it is looked at. Where no thread can be had, or the kernel refuses membarrier, it is as without. */
-void caretaker_add(struct charge *charge);
+/* From now on the caretaker knows it: a forked child has it with its locks free, whoever had them, and `inherited`.
+ * tend: it is looked at, too. Where no thread can be had, or the kernel refuses membarrier, it is as without. */
+void caretaker_add(struct charge *charge, bool tend);
 
-/* Without its lock; when this returns, nobody looks at it. Also of one that was not added. */
+/* Without its lock; when this returns, nobody looks at it. */
 void caretaker_remove(struct charge *charge);
 
 #endif /* FRONT_CARETAKER_H */

@@ -24,10 +24,11 @@ struct charge {
 	struct lock lock;                  /* taken where `safe`, */
 	struct biased biased;              /* and this elsewhere */
 	bool safe;                         /* more than one thread may come: set before the first does */
-	bool tended;                       /* the caretaker knows it; the caretaker's, as is `node` */
+	bool tended;                       /* the caretaker looks at it; the caretaker's, as the next and `node` */
+	bool inherited;                    /* this is a forked child, and it is of before: it has no endpoints here */
 	struct thole_endpoint **endpoints; /* the open ones; NULL: none here. Changed with the lock */
 	size_t endpoint_count;             /* places, those without one too */
-	struct list_node node;             /* among the caretaker's */
+	struct list_node node;             /* among all that the caretaker knows */
 };
 
 static inline void charge_enter(struct charge *charge)

@@ -98,18 +98,28 @@ static void prov_ep_drain(struct prov_endpoint *endpoint)
 	}
 }
 
+/* With the lock. */
+static void prov_ep_end(struct prov_endpoint *endpoint)
+{
+	prov_watch_forget(endpoint->domain, endpoint->thole);
+	prov_ep_drain(endpoint);
+	prov_ep_slot_leave(endpoint);
+	counted_tell(endpoint->thole, prov_ep_counted);
+	thole_endpoint_close(endpoint->thole);
+}
+
+/* A forked child has the watches' descriptors together with its parent, who goes on with them. */
 static int prov_ep_close(struct fid *fid)
 {
 	struct prov_endpoint *endpoint = container_of(fid, struct prov_endpoint, fid.fid);
 	struct prov_domain *domain = endpoint->domain;
 
 	prov_domain_lock(domain);
-	prov_watch_forget(domain, endpoint->thole);
 	prov_binding_leave(endpoint);
-	prov_ep_drain(endpoint);
-	prov_ep_slot_leave(endpoint);
-	counted_tell(endpoint->thole, prov_ep_counted);
-	thole_endpoint_close(endpoint->thole);
+	if (domain->charge.inherited)
+		domain->users--;
+	else
+		prov_ep_end(endpoint);
 	prov_domain_unlock(domain);
 	prov_ep_free(endpoint);
 	return 0;

@@ -115,12 +115,13 @@ static struct fi_ops_domain domain_ops = {
 static int prov_fabric_domain_start(struct prov_domain *domain, const struct fi_domain_attr *attr)
 {
 	bool automatic = attr->data_progress == FI_PROGRESS_AUTO || prov_option_thread();
+	int error;
 
 	domain->charge.safe = attr->threading != FI_THREAD_DOMAIN || automatic;
-	if (automatic)
-		return prov_thread_start(domain, &domain->thread);
-	caretaker_add(&domain->charge);
-	return 0;
+	error = automatic ? prov_thread_start(domain, &domain->thread) : 0;
+	if (!error)
+		caretaker_add(&domain->charge, !automatic);
+	return error;
 }
 
 static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p,

@@ -86,9 +86,11 @@ void prov_thread_stop(struct prov_thread *thread)
 {
 	if (!thread)
 		return;
-	store_release(&thread->stop, 1); /* partner: the thread */
-	prov_watch_wake(&thread->watch);
-	pthread_join(thread->thread, NULL);
+	if (!thread->watch.domain->charge.inherited) { /* else it is the parent's */
+		store_release(&thread->stop, 1); /* partner: the thread */
+		prov_watch_wake(&thread->watch);
+		pthread_join(thread->thread, NULL);
+	}
 	prov_watch_close(&thread->watch);
 	free(thread);
 }

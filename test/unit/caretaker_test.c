@@ -17,11 +17,16 @@ struct front {
 	struct thole_endpoint *endpoint;
 };
 
-static void front_open(struct front *front, bool safe)
+static void front_open_tended(struct front *front, bool safe, bool tend)
 {
 	*front = (struct front){.charge = {.safe = safe, .endpoints = &front->endpoint, .endpoint_count = 1}};
 	front->endpoint = pair_endpoint(NULL, NULL, near);
-	caretaker_add(&front->charge);
+	caretaker_add(&front->charge, tend);
+}
+
+static void front_open(struct front *front, bool safe)
+{
+	front_open_tended(front, safe, true);
 }
 
 static void front_close(struct front *front)
@@ -100,6 +105,39 @@ static void fork__leaves_the_caretaker_behind(void **state)
 	front_close(&front);
 }
 
+/* Who was inside stays there for good in a child. */
+static void fork__leaves_no_lock(void **state)
+{
+	static const struct {
+		bool safe, tend;
+	} charges[] = {{true, true}, {true, false}, {false, false}};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct front front;
+		pid_t child;
+
+		front_open_tended(&front, charges[i].safe, charges[i].tend);
+		if (charges[i].safe)
+			lock_take(&front.charge.lock);
+		else
+			assert_true(biased_visit(&front.charge.biased)); /* as the caretaker does */
+		child = fork();
+		assert_true(child >= 0);
+		if (child == 0) {
+			alarm(LIMIT_S);
+			charge_enter(&front.charge);
+			_exit(front.charge.tended || !front.charge.inherited);
+		}
+		assert_int_equal(child_status(child), 0);
+		if (charges[i].safe)
+			lock_leave(&front.charge.lock);
+		else
+			biased_part(&front.charge.biased);
+		front_close(&front);
+	}
+}
+
 static void open_one(void)
 {
 	struct front front;
@@ -122,6 +160,7 @@ int main(void)
 		cmocka_unit_test(send__and_leave),
 		cmocka_unit_test(send__and_leave_shared),
 		cmocka_unit_test(fork__leaves_the_caretaker_behind),
+		cmocka_unit_test(fork__leaves_no_lock),
 	};
 
 	if (!biased_prepare())

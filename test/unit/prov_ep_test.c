@@ -3,7 +3,14 @@
  * options. */
 #include "prov_objects.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
 #include "prov_endpoint.h"
+
+enum { CHILD_LIMIT_S = 20 }; /* until it is taken to hang */
 
 static struct fid_ep *ep;
 static struct fid_av *av;
@@ -143,6 +150,104 @@ static void operation_flags__of_one_direction(void **state)
 	assert_int_equal(fi_cancel(&ep->fid, &flags), -FI_ENOENT); /* nothing has this context */
 }
 
+/* ---- Forks ------------------------------------------------------------------------------------------- */
+
+/* All that a program may have, in a domain that makes progress by itself. */
+struct all {
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+	char memory[64];
+};
+
+static void all_open(struct all *all)
+{
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+
+	objects.info->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	assert_int_equal(fi_domain(objects.fabric, objects.info, &all->domain, NULL), 0);
+	assert_int_equal(fi_endpoint(all->domain, objects.info, &all->ep, NULL), 0);
+	assert_int_equal(fi_av_open(all->domain, &av_attr, &all->av, NULL), 0);
+	assert_int_equal(fi_cq_open(all->domain, &cq_attr, &all->cq, NULL), 0);
+	assert_int_equal(fi_cntr_open(all->domain, &cntr_attr, &all->cntr, NULL), 0);
+	assert_int_equal(fi_ep_bind(all->ep, &all->av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(all->ep, &all->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_ep_bind(all->ep, &all->cntr->fid, FI_SEND), 0);
+	assert_int_equal(fi_enable(all->ep), 0);
+	assert_int_equal(fi_mr_reg(all->domain, all->memory, sizeof all->memory, FI_REMOTE_WRITE, 0, 0, 0, &all->mr,
+				   NULL), 0);
+}
+
+static bool in_child;
+
+/* Threads are not in a child. */
+int __real_pthread_join(pthread_t thread, void **result_p);
+int __wrap_pthread_join(pthread_t thread, void **result_p);
+
+int __wrap_pthread_join(pthread_t thread, void **result_p)
+{
+	if (in_child)
+		_exit(100);
+	return __real_pthread_join(thread, result_p);
+}
+
+/* Nor is the memory in which peers are told that they were given access. */
+void __real_thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
+void __wrap_thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region);
+
+void __wrap_thole_unexpose(struct thole_endpoint *endpoint, struct thole_region *region)
+{
+	if (in_child)
+		_exit(101);
+	__real_thole_unexpose(endpoint, region);
+}
+
+/* 0: all was closed. */
+static int all_close(struct all *all)
+{
+	struct fid *const fids[] = {&all->ep->fid, &all->mr->fid, &all->cntr->fid, &all->cq->fid, &all->av->fid,
+				    &all->domain->fid};
+
+	for (int i = 0; i < 6; i++)
+		if (fi_close(fids[i]))
+			return i + 1;
+	return 0;
+}
+
+/* Another thread is amid a call when the child is made, as one that polls nearly always is. The child can close what it
+ * has, and what the parent has stays as it is. */
+static void close__in_a_child_of_one_who_is_inside(void **state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct prov_domain *domain;
+	struct all all;
+	pid_t child;
+	int epoll;
+
+	(void)state;
+	all_open(&all);
+	domain = container_of(all.domain, struct prov_domain, fid);
+	assert_int_equal(fi_control(&all.cq->fid, FI_GETWAIT, &epoll), 0);
+	prov_domain_lock(domain);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(CHILD_LIMIT_S);
+		in_child = true;
+		_exit(all_close(&all));
+	}
+	prov_domain_unlock(domain);
+	assert_int_equal(child_status(child), 0);
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, thole_fd(prov_endpoint_of(all.ep)->thole), &event), -1);
+	assert_int_equal(errno, EEXIST);
+	assert_int_equal(all_close(&all), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(operation_flags__of_one_direction, setup, teardown),
+		cmocka_unit_test_setup_teardown(close__in_a_child_of_one_who_is_inside, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("prov_ep", tests, NULL, NULL);
