@@ -182,8 +182,8 @@ static int prov_counter_close(struct fid *fid)
 
 	if (counter->users)
 		return -FI_EBUSY;
-	prov_domain_leave(counter->domain);
 	prov_watch_close(&counter->watch);
+	prov_domain_leave(counter->domain);
 	free(counter);
 	return 0;
 }

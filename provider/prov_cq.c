@@ -288,10 +288,10 @@ static int prov_cq_close(struct fid *fid)
 
 	if (cq->users)
 		return -FI_EBUSY;
-	prov_domain_leave(cq->domain);
 	for (; cq->head != cq->tail; cq->head++)
 		free(cq->slots[cq->head & cq->mask].error);
 	prov_watch_close(&cq->watch);
+	prov_domain_leave(cq->domain);
 	free(cq->spare);
 	free(cq->slots);
 	free(cq);

@@ -66,7 +66,7 @@ static inline void prov_domain_unlock(struct prov_domain *domain)
 	charge_leave(&domain->charge);
 }
 
-/* An object more in the domain, or one less. */
+/* An object more in the domain, or one less: afterwards the domain may be gone. */
 static inline void prov_domain_enter(struct prov_domain *domain)
 {
 	prov_domain_lock(domain);
@@ -79,6 +79,17 @@ static inline void prov_domain_leave(struct prov_domain *domain)
 	prov_domain_lock(domain);
 	domain->users--;
 	prov_domain_unlock(domain);
+}
+
+/* If not, who used it last has left the lock, too. */
+static inline bool prov_domain_is_used(struct prov_domain *domain)
+{
+	bool used;
+
+	prov_domain_lock(domain);
+	used = domain->users > 0;
+	prov_domain_unlock(domain);
+	return used;
 }
 
 #endif /* PROV_DOMAIN_H */

@@ -30,7 +30,7 @@ static int prov_fabric_domain_close(struct fid *fid)
 {
 	struct prov_domain *domain = container_of(fid, struct prov_domain, fid.fid);
 
-	if (domain->users)
+	if (prov_domain_is_used(domain))
 		return -FI_EBUSY;
 	caretaker_remove(&domain->charge);
 	prov_thread_stop(domain->thread);

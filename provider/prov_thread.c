@@ -42,7 +42,8 @@ static void *prov_thread_run(void *arg)
 		prov_watch_progress(&thread->watch);
 		error = prov_watch_arm(&thread->watch);
 		prov_domain_unlock(domain);
-		if (!error)
+		/* It may have been told to end meanwhile, and arming took that wake-up. Partner: prov_thread_stop. */
+		if (!error && !load_acquire(&thread->stop))
 			prov_watch_sleep(&thread->watch, -1, PTHREAD_CANCEL_DISABLE);
 	}
 	return NULL;
@@ -88,7 +89,9 @@ void prov_thread_stop(struct prov_thread *thread)
 		return;
 	if (!thread->watch.domain->charge.inherited) { /* else it is the parent's */
 		store_release(&thread->stop, 1); /* partner: the thread */
+		prov_domain_lock(thread->watch.domain);
 		prov_watch_wake(&thread->watch);
+		prov_domain_unlock(thread->watch.domain);
 		pthread_join(thread->thread, NULL);
 	}
 	prov_watch_close(&thread->watch);

@@ -264,6 +264,18 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "a domain is closed while who leaves it still has its lock",
+        "provider/prov_fabric.c",
+        "prov_domain_is_used(domain)",
+        "domain->users",
+    ),
+    Fault(
+        "a progress thread that is to end sleeps once more",
+        "provider/prov_thread.c",
+        "if (!error && !load_acquire(&thread->stop))",
+        "if (!error)",
+    ),
+    Fault(
         "a child waits for a thread of its parent's that is in the provider",
         CARETAKER,
         "charge->lock = (struct lock){0};",

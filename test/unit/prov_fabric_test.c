@@ -2,7 +2,11 @@
 /* The caretaker knows each domain: what was sent gets there though its sender does not call any more. */
 #include "prov_objects.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
+
+#include "base/atomic.h"
 
 enum { MESSAGES = 1000, LIMIT_S = 60 }; /* more than any ring holds; and until something is taken to hang */
 
@@ -105,11 +109,82 @@ static void send__and_leave_shared(void **state)
 	leave(FI_THREAD_SAFE);
 }
 
+/* ---- Closing while another thread closes ---------------------------------------------------------------- */
+
+static struct prov_domain *closing; /* NULL: nobody looks */
+static unsigned users;              /* of it, while a descriptor of a queue's was closed */
+static int closed;                  /* it is, by the other thread */
+static pthread_t closer;
+
+static void *close_domain(void *arg)
+{
+	struct fid *fid = arg;
+
+	while (fi_close(fid) == -FI_EBUSY)
+		sched_yield();
+	store_release(&closed, 1); /* partner: __wrap_thole_endpoint_close */
+	return NULL;
+}
+
+void __real_thole_endpoint_close(struct thole_endpoint *endpoint);
+void __wrap_thole_endpoint_close(struct thole_endpoint *endpoint);
+
+void __wrap_thole_endpoint_close(struct thole_endpoint *endpoint)
+{
+	if (closing) {
+		assert_int_equal(pthread_create(&closer, NULL, close_domain, &closing->fid.fid), 0);
+		/* partner: close_domain */
+		while (!load_acquire(&closed) && load_relaxed(&closing->charge.lock.waiting) == 0)
+			sched_yield();
+		assert_false(load_relaxed(&closed));
+	}
+	__real_thole_endpoint_close(endpoint);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+int __wrap_close(int fd)
+{
+	if (closing)
+		users = closing->users;
+	return __real_close(fd);
+}
+
+/* The domain is in use until nothing of it is touched any more. */
+static void close__of_a_domain_while_another_thread_closes_what_is_in_it(void **state)
+{
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_FD};
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+	struct fid_domain *domain;
+	struct fid_cntr *cntr;
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+
+	(void)state;
+	objects_open(&objects);
+	objects.info->domain_attr->threading = FI_THREAD_SAFE;
+	assert_int_equal(fi_domain(objects.fabric, objects.info, &domain, NULL), 0);
+	assert_int_equal(fi_cq_open(domain, &cq_attr, &cq, NULL), 0);
+	assert_int_equal(fi_cntr_open(domain, &cntr_attr, &cntr, NULL), 0);
+	assert_int_equal(fi_endpoint(domain, objects.info, &ep, NULL), 0);
+	closing = container_of(domain, struct prov_domain, fid);
+	assert_int_equal(fi_close(&cq->fid), 0);
+	assert_int_equal(users, 3);
+	assert_int_equal(fi_close(&cntr->fid), 0);
+	assert_int_equal(users, 2);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(pthread_join(closer, NULL), 0);
+	closing = NULL;
+	objects_close(&objects);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(send__and_leave),
 		cmocka_unit_test(send__and_leave_shared),
+		cmocka_unit_test(close__of_a_domain_while_another_thread_closes_what_is_in_it),
 	};
 
 	if (!biased_prepare())

@@ -4,7 +4,11 @@
  * shows by its being armed. */
 #include "prov_objects.h"
 
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,9 +25,43 @@ static struct fid_ep *ep;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
+static int holding; /* the thread, once, where it has looked whether it is to end, until it is woken; */
+static int held;    /* it is */
+static int sleeps;  /* that began since */
+
+static bool is_progress_thread(void)
+{
+	char name[16] = "";
+
+	return prctl(PR_GET_NAME, name) == 0 && !strcmp(name, "thole-progress");
+}
+
+static void hold(void)
+{
+	struct pollfd event = {.fd = watch->event, .events = POLLIN};
+	uint64_t ignored;
+
+	(void)!read(watch->event, &ignored, sizeof ignored);
+	store_release(&held, 1); /* partner: stop__keeps_the_thread_from_sleeping */
+	poll(&event, 1, TRIES);
+}
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
+{
+	if (load_relaxed(&held) && timeout_ms)
+		add_relaxed(&sleeps, 1);
+	return __real_epoll_wait(epoll, events, count, timeout_ms);
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
 	(void)clock;
+	/* partner: stop__keeps_the_thread_from_sleeping. The caretaker asks for the time as well. */
+	if (is_progress_thread() && swap_acquire_release(&holding, 0))
+		hold();
 	*time = (struct timespec){.tv_sec = 1};
 	return 0;
 }
@@ -113,11 +151,31 @@ static void thread__steps_in_where_ranks_share_cores(void **state)
 	await_armed();
 }
 
+/* It had just seen that it is not, and looks once more before it sleeps, in which nothing would wake it. */
+static void stop__keeps_the_thread_from_sleeping(void **state)
+{
+	(void)state;
+	await_armed();
+	assert_int_equal(fi_close(&ep->fid), 0);
+	store_release(&holding, 1); /* partner: __wrap_clock_gettime */
+	prov_domain_lock(domain);
+	prov_watch_wake(watch);
+	prov_domain_unlock(domain);
+	for (int i = 0; i < TRIES && !load_acquire(&held); i++) /* partner: hold */
+		usleep(1000);
+	assert_true(load_relaxed(&held));
+	assert_int_equal(fi_close(&own->fid), 0);
+	assert_int_equal(load_relaxed(&sleeps), 0);
+	store_relaxed(&held, 0);
+	objects_close(&objects);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(thread__leaves_a_program_alone_that_polls, setup, teardown),
 		cmocka_unit_test_setup_teardown(thread__steps_in_where_ranks_share_cores, setup, teardown),
+		cmocka_unit_test_setup(stop__keeps_the_thread_from_sleeping, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
