@@ -87,14 +87,19 @@ int prov_eq_post_error(struct prov_eq *eq, const struct fi_eq_err_entry *error)
 	return prov_eq_append(eq, event);
 }
 
-static void prov_eq_remove_first(struct prov_eq *eq)
+static void prov_eq_free_first(struct prov_eq *eq)
 {
 	struct event *event = prov_eq_first(eq);
 
 	list_unlink(&event->node);
+	free(event);
+}
+
+static void prov_eq_remove_first(struct prov_eq *eq)
+{
+	prov_eq_free_first(eq);
 	if (list_empty(&eq->events))
 		prov_eq_event_drop(eq);
-	free(event);
 }
 
 static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length, uint64_t flags)
@@ -225,6 +230,7 @@ static struct fi_ops_eq eq_ops = {
 	.strerror = prov_eq_strerror,
 };
 
+/* What is left is not read: a forked child would read it for its parent, too. */
 static int prov_eq_close(struct fid *fid)
 {
 	struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
@@ -232,7 +238,7 @@ static int prov_eq_close(struct fid *fid)
 	if (prov_users_any(&eq->users))
 		return -FI_EBUSY;
 	while (!list_empty(&eq->events))
-		prov_eq_remove_first(eq);
+		prov_eq_free_first(eq);
 	close(eq->event);
 	prov_users_drop(eq->fabric);
 	free(eq);

@@ -260,16 +260,19 @@ static void ucx_endpoint_cancel(struct ucp_ep *endpoint)
 	}
 }
 
+/* What is under way in a forked child is its parent's. */
 static ucs_status_ptr_t ucx_endpoint_close(struct ucp_ep *endpoint, const ucp_request_param_t *param, bool wait)
 {
 	struct ucp_worker *worker = endpoint->worker;
+	bool inherited = worker->charge.inherited;
 	ucs_status_ptr_t result = NULL;
 
 	charge_enter(&worker->charge);
-	ucx_endpoint_unwatch(endpoint);
-	if (wait)
+	if (!inherited)
+		ucx_endpoint_unwatch(endpoint);
+	if (!inherited && wait)
 		result = ucx_flush_begin(worker, endpoint, param, 0);
-	else
+	else if (!inherited)
 		ucx_endpoint_cancel(endpoint);
 	endpoint->closed = true;
 	ucx_endpoint_leave(endpoint);

@@ -112,8 +112,9 @@ void ucp_worker_destroy(ucp_worker_h worker)
 	struct list_node *node;
 
 	caretaker_remove(&worker->charge);
-	/* While there is still an endpoint: those who are called may call us. */
-	ucx_request_tell_all(ucx_request_ended(worker));
+	/* While there is still an endpoint: those who are called may call us. A forked child's are its parent's. */
+	if (!worker->charge.inherited)
+		ucx_request_tell_all(ucx_request_ended(worker));
 	counted_tell(worker->thole, ucx_log_info);
 	thole_endpoint_close(worker->thole);
 	while ((node = list_first(&worker->endpoints)))

@@ -264,6 +264,18 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "a child that closes an endpoint of UCX's waits for its parent's sends",
+        "ucx/ucx_endpoint.c",
+        "if (!inherited && wait)",
+        "if (wait)",
+    ),
+    Fault(
+        "a child that closes an event queue takes its parent's wake-up",
+        "provider/prov_eq.c",
+        "\t\tprov_eq_free_first(eq);",
+        "\t\tprov_eq_remove_first(eq);",
+    ),
+    Fault(
         "a domain is closed while who leaves it still has its lock",
         "provider/prov_fabric.c",
         "prov_domain_is_used(domain)",
@@ -4295,7 +4307,7 @@ FAULTS = [
     Fault(
         "closing by force leaves under way what has not left",
         "ucx/ucx_endpoint.c",
-        "\telse\n\t\tucx_endpoint_cancel(endpoint);\n",
+        "\telse if (!inherited)\n\t\tucx_endpoint_cancel(endpoint);\n",
         "",
     ),
     Fault(

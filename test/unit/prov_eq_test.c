@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "prov_eq.h"
 
@@ -79,6 +80,24 @@ static void descriptor__is_readable_until_the_last(void **state)
 		assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
 	}
 	assert_int_equal(poll(&poller, 1, 0), 0);
+}
+
+static void close__in_a_child_takes_nothing(void **state)
+{
+	struct pollfd poller = {.events = POLLIN};
+	uint32_t number;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(fi_control(&fid->fid, FI_GETWAIT, &poller.fd), 0);
+	assert_int_equal(prov_eq_post(eq, 1, NULL, 0), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(fi_close(&fid->fid) != 0);
+	assert_int_equal(child_status(child), 0);
+	assert_int_equal(poll(&poller, 1, 0), 1);
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
 }
 
 static void *cancelled(void *arg)
@@ -155,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events__come_in_order),
 		cmocka_unit_test(descriptor__is_readable_until_the_last),
+		cmocka_unit_test(close__in_a_child_takes_nothing),
 		cmocka_unit_test(sread__is_a_point_of_cancellation),
 		cmocka_unit_test(error__stops_reads_until_it_is_taken),
 		cmocka_unit_test(post__without_memory),

@@ -6,11 +6,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <ucp/api/ucp.h>
 
 #include "thole.h"
 #include "ucx_endpoint.h"
 #include "ucx_flush.h"
+
+enum { CHILD_LIMIT_S = 20 }; /* until it is taken to hang */
 
 static unsigned progresses, polls, yields;
 
@@ -369,6 +372,43 @@ static void flush__of_what_was_sent_before(void **state)
 	ucp_cleanup(context);
 }
 
+/* Another thread is amid a call, and a send is under way, when the child is made: there neither ever goes on. */
+static void close__in_a_child_waits_for_nothing(void **state)
+{
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+	struct ucx_request before;
+	ucp_address_t *address;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	size_t length;
+	pid_t child;
+	ucp_ep_h ep;
+
+	(void)state;
+	worker = worker_open(&context, UCS_THREAD_MODE_MULTI);
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	to.address = address;
+	assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+	sends_begin(&before, ep, UCX_UNASKED);
+	charge_enter(&worker->charge);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(CHILD_LIMIT_S);
+		if (ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH))
+			_exit(1);
+		ucp_worker_destroy(worker);
+		_exit(0);
+	}
+	assert_int_equal(child_status(child), 0);
+	charge_leave(&worker->charge);
+	ucx_flush_sent(&before);
+	ucp_worker_release_address(worker, address);
+	ucp_ep_destroy(ep);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
+}
+
 static void *worker_waits(void *arg)
 {
 	ucp_worker_progress(arg);
@@ -422,6 +462,7 @@ int main(void)
 		cmocka_unit_test(watch__goes_on_when_there_is_memory),
 		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
+		cmocka_unit_test(close__in_a_child_waits_for_nothing),
 		cmocka_unit_test(yields__are_a_workers_to_make),
 	};
 
