@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/registered.h"
 #include "base/thread.h"
 #include "prov_error.h"
 
@@ -21,13 +22,21 @@ static int prov_watch_epoll_add(int epoll, int fd)
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST ? -errno : 0;
 }
 
+/* Whether its descriptors are what they were. Else what has their numbers now is the program's. */
+static bool prov_watch_is_whole(const struct prov_watch *watch)
+{
+	return watch->epoll >= 0 &&
+	       registered_for(watch->epoll, watch->event, (struct epoll_event){.events = EPOLLIN});
+}
+
 /* Make the descriptors, when somebody wants to sleep for the first time. */
 static int prov_watch_descriptors(struct prov_watch *watch)
 {
 	int error;
 
-	if (watch->epoll >= 0)
+	if (prov_watch_is_whole(watch))
 		return 0;
+	watch->timer = -1;
 	watch->event = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	watch->epoll = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (watch->event < 0 || watch->epoll < 0) {
@@ -71,12 +80,12 @@ void prov_watch_close(struct prov_watch *watch)
 	prov_domain_lock(watch->domain);
 	list_unlink(&watch->node);
 	prov_domain_unlock(watch->domain);
-	if (watch->epoll >= 0) {
+	if (prov_watch_is_whole(watch)) {
 		close(watch->epoll);
 		close(watch->event);
+		if (watch->timer >= 0)
+			close(watch->timer);
 	}
-	if (watch->timer >= 0)
-		close(watch->timer);
 	free(watch->endpoints);
 }
 
@@ -172,7 +181,7 @@ void prov_watch_wake(struct prov_watch *watch)
 	uint64_t one = 1;
 
 	watch->armed = false;
-	if (watch->event >= 0 && write(watch->event, &one, sizeof one) < 0)
+	if (prov_watch_is_whole(watch) && write(watch->event, &one, sizeof one) < 0)
 		return; /* it is full, and so readable already */
 }
 

@@ -276,6 +276,24 @@ FAULTS = [
         "\t\tprov_eq_remove_first(eq);",
     ),
     Fault(
+        "who is woken at a queue is written to a file of the program's",
+        "provider/prov_watch.c",
+        "if (prov_watch_is_whole(watch) && write(",
+        "if (watch->event >= 0 && write(",
+    ),
+    Fault(
+        "who sleeps at a queue reads a file of the program's",
+        "provider/prov_watch.c",
+        "\tif (prov_watch_is_whole(watch))\n\t\treturn 0;",
+        "\tif (watch->epoll >= 0)\n\t\treturn 0;",
+    ),
+    Fault(
+        "a queue that is closed closes a file of the program's",
+        "provider/prov_watch.c",
+        "\tif (prov_watch_is_whole(watch)) {",
+        "\tif (watch->epoll >= 0) {",
+    ),
+    Fault(
         "a domain is closed while who leaves it still has its lock",
         "provider/prov_fabric.c",
         "prov_domain_is_used(domain)",
@@ -7485,10 +7503,9 @@ FAULTS = [
     Fault(
         "a queue that is closed leaves its timer open",
         "provider/prov_watch.c",
-        "\tif (watch->timer >= 0)\n"
-        "\t\tclose(watch->timer);\n"
-        "\tfree(watch->endpoints);",
-        "\tfree(watch->endpoints);",
+        "\t\tif (watch->timer >= 0)\n"
+        "\t\t\tclose(watch->timer);\n",
+        "",
     ),
     Fault(
         "a number that is given again still counts as free",

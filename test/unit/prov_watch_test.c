@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "descriptors.h"
 #include "prov_endpoint.h"
@@ -178,6 +179,58 @@ static void close__leaves_no_descriptor(void **state)
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0); /* for teardown */
 }
 
+/* It has closed what it did not open, and has a file of its own there. */
+static int own_file(int fd)
+{
+	int own = memfd_create("own", MFD_CLOEXEC);
+
+	assert_int_equal(write(own, "12345678", 8), 8);
+	assert_int_equal(lseek(own, 0, SEEK_SET), 0);
+	assert_int_equal(dup2(own, fd), fd);
+	return own;
+}
+
+static void wake__leaves_files_of_the_programs_alone(void **state)
+{
+	int files[3], fds[3];
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	assert_int_equal(prov_watch_slice(&watch), 0);
+	memcpy(fds, (int[]){watch.epoll, watch.event, watch.timer}, sizeof fds);
+	for (int i = 0; i < 3; i++)
+		files[i] = own_file(fds[i]);
+	prov_watch_note(&watch);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	prov_watch_note(&watch); /* by descriptors that it has made anew */
+	assert_true(readable());
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(lseek(files[i], 0, SEEK_CUR), 0);
+		assert_int_equal(lseek(files[i], 0, SEEK_END), 8);
+		close(files[i]);
+		close(fds[i]);
+	}
+}
+
+static void close__leaves_files_of_the_programs_open(void **state)
+{
+	int epoll, event, file;
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	epoll = watch.epoll;
+	event = watch.event;
+	file = own_file(epoll);
+	prov_watch_close(&watch);
+	assert_int_equal(close(epoll), 0);
+	close(event);
+	close(file);
+	memset(&watch, 0, sizeof watch);
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0); /* for teardown */
+}
+
 static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
 {
 	enum fi_wait_obj wait_obj = FI_WAIT_NONE;
@@ -206,6 +259,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(message__to_an_endpoint_that_came_later_wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__that_waits_is_not_slept_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__leaves_no_descriptor, setup, teardown),
+		cmocka_unit_test_setup_teardown(wake__leaves_files_of_the_programs_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(close__leaves_files_of_the_programs_open, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
 						setup, teardown),
 	};
