@@ -223,8 +223,8 @@ int thole_interface_info(unsigned index, struct thole_interface_info *info_p)
 		free(list);
 		return error_set(THOLE_ERR_NOT_FOUND, "interface number %u: there are %u", index, count);
 	}
-	describe(&description, &list[index]);
 	is_chosen = interface_choose(NULL, &chosen) == 0 && chosen.index == list[index].index;
+	describe(&description, is_chosen ? &chosen : &list[index]); /* which has the address in use */
 	*info_p = (struct thole_interface_info){
 		.name = description.name,
 		.address = description.address,

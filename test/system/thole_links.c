@@ -808,7 +808,8 @@ static void interfaces(void)
 	CHECK(interface_choose("fd98::1", &one) == 0 && one.ipv6[15] == 1);
 	CHECK(interface_choose("fd98::3", &one) == 0 && one.ipv6[15] == 3);
 	pair_run("ip address add 10.97.0.2/24 dev aaa; ip route replace default via 10.97.0.9 src 10.97.0.2");
-	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0 && one.ipv4[15] == 1);
+	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0 && one.ipv4[15] == 2);
+	CHECK(interface_choose("aaa", &one) == 0 && one.ipv4[15] == 1);
 	/* A host whose address is no interface's, whichever its packets go by. */
 	pair_run("ip address add 10.96.0.1/32 dev lo; ip route replace default via 10.97.0.9 src 10.96.0.1");
 	CHECK(interface_choose("", &one) == 0 && one.loopback && one.ipv4[13] == 96 && !one.inside);
@@ -864,6 +865,59 @@ static void addresses(void)
 	CHECK(ipv6_is(1));
 }
 
+/* Of all that a host has: what the default route's packets come from, and not one that ends at the next router. */
+static void addresses_routed(void)
+{
+	struct interface one;
+
+	pair_enter(0);
+	pair_run("ip address flush dev %s; ip address add 169.254.7.7/16 dev %s", pair_devices[0], pair_devices[0]);
+	pair_run("ip address add fd98::1/64 dev %s nodad", pair_devices[0]);
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.has_ipv4 && one.ipv6[15] == 1);
+	CHECK(interface_choose("169.254.7.7", &one) == 0 && one.has_ipv4 && one.ipv4[15] == 7); /* as the user says */
+	pair_run("ip -6 route add default via fd98::2");
+	CHECK(interface_choose("", &one) == 0 && !one.has_ipv4 && one.ipv6[15] == 1);
+	pair_run("ip address add fd98::4/64 dev %s nodad; ip -6 route replace default via fd98::2 src fd98::1",
+		 pair_devices[0]);
+	CHECK(interface_choose("", &one) == 0 && one.ipv6[15] == 1);
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && one.ipv6[15] == 4); /* the newest */
+	pair_run("ip address change fd98::1/64 dev %s preferred_lft 0", pair_devices[0]);
+	CHECK(interface_choose("", &one) == 0 && one.ipv6[15] == 4);
+	/* Another interface has a default route for this host alone, as where IPv4 is translated. */
+	pair_run("ip link add aaa type veth peer name aab; ip address add 169.254.172.2/22 dev aaa");
+	pair_run("ip link set aab up; ip link set aaa up; ip route add default via 169.254.172.1");
+	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0 && !one.has_ipv4);
+	pair_run("ip -6 route del default");
+	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, "aaa") == 0 && one.ipv4[15] == 2);
+	/* An address that is routed is one to use, though it is neither the first nor the default route's. */
+	pair_run("ip link del aaa; ip address add 10.98.0.9/24 dev %s", pair_devices[0]);
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && one.has_ipv4 && one.ipv4[12] == 10);
+	pair_run("ip -6 route add default via fd98::2");
+	CHECK(interface_choose("", &one) == 0 && one.has_ipv4 && one.ipv4[12] == 10);
+}
+
+/* The kernel gives an IPv4 address a name of its own, if it is told one: the interface is the same. */
+static void addresses_labelled(void)
+{
+	struct interface one, *list;
+	unsigned count;
+
+	pair_enter(0);
+	pair_run("ip address del 10.98.0.1/24 dev %s; ip address add 10.98.0.1/24 dev %s label %s:1", pair_devices[0],
+		 pair_devices[0], pair_devices[0]);
+	CHECK(interface_list(&list, &count) == 0 && count == 2);
+	free(list);
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && one.has_ipv4 && one.ethernet);
+	pair_run("ip route add default via 10.98.0.2");
+	CHECK(interface_choose("", &one) == 0 && strcmp(one.name, pair_devices[0]) == 0 && interface_can_raw(&one));
+	pair_run("ip address add 10.98.0.4/24 dev %s label %s:2", pair_devices[0], pair_devices[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		CHECK(interface_choose(i ? "10.98.0.4" : "tholeA:2", &one) == 0 && one.ipv4[15] == 4);
+		CHECK(strcmp(one.name, pair_devices[0]) == 0 && interface_can_raw(&one));
+	}
+	CHECK(interface_choose("tholeA:3", &one) == THOLE_ERR_NOT_FOUND);
+}
+
 static const struct {
 	const char *name;
 	void (*body)(void);
@@ -905,6 +959,8 @@ static const struct {
 	{"raw-refused", raw_refused},
 	{"interfaces", interfaces},
 	{"addresses", addresses},
+	{"addresses-routed", addresses_routed},
+	{"addresses-labelled", addresses_labelled},
 };
 
 int main(int count, char **arguments)

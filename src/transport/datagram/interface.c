@@ -28,9 +28,11 @@ bool interface_is_ipv4(const uint8_t address[INTERFACE_ADDRESS])
 	return memcmp(address, mapped, sizeof(mapped)) == 0;
 }
 
+/* Which goes no further than the next router, and by IPv4 perhaps to somebody else's of the same number. */
 static bool is_link_local(const uint8_t address[INTERFACE_ADDRESS])
 {
-	return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
+	return interface_is_ipv4(address) ? address[sizeof(mapped)] == 169 && address[sizeof(mapped) + 1] == 254
+					  : address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
 /* ---- Addresses ------------------------------------------------------------------------------------ */
@@ -112,6 +114,8 @@ static void states_read(struct states *states)
 		fclose(file);
 }
 
+enum { MERIT_LASTS = 1, MERIT_STAYS = 2, MERIT_ROUTED = 4, MERIT_OURS = 8 };
+
 /* How well an IPv6 address would do, more being better. Somebody else has it already, or the kernel still asks whether
  * anybody has: then no socket can be bound to it. A link-local one goes no further than the next router, a deprecated
  * one is on its way out, and a temporary one ends after a day. */
@@ -125,19 +129,28 @@ static uint8_t address_merit(const struct states *states, const char *name, cons
 			flags = states->all[i].flags;
 	if (flags & IFA_F_OPTIMISTIC) /* it may be used meanwhile */
 		flags &= ~(unsigned)IFA_F_TENTATIVE;
-	return (uint8_t)(1 + (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) ? 0 : 8) + (is_link_local(address) ? 0 : 4) +
-			 (flags & IFA_F_DEPRECATED ? 0 : 2) + (flags & IFA_F_TEMPORARY ? 0 : 1));
+	return (uint8_t)(1 + (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) ? 0 : MERIT_OURS) +
+			 (is_link_local(address) ? 0 : MERIT_ROUTED) + (flags & IFA_F_DEPRECATED ? 0 : MERIT_STAYS) +
+			 (flags & IFA_F_TEMPORARY ? 0 : MERIT_LASTS));
 }
 
 /* ---- The list -------------------------------------------------------------------------------------- */
 
-static struct interface *entry(struct interface *list, unsigned *count, const char *name)
+/* The interface that an address is of: of an IPv4 address the C library says the label, which may have more behind it,
+ * as in eth0:1. */
+static const char *device_name(const struct ifaddrs *one, char name[IF_NAMESIZE])
+{
+	snprintf(name, IF_NAMESIZE, "%.*s", (int)strcspn(one->ifa_name, ":"), one->ifa_name);
+	return name;
+}
+
+static struct interface *entry(struct interface *list, unsigned *count, const char name[IF_NAMESIZE])
 {
 	for (unsigned i = 0; i < *count; i++)
 		if (strncmp(list[i].name, name, IF_NAMESIZE) == 0)
 			return &list[i];
 	memset(&list[*count], 0, sizeof(*list));
-	strncpy(list[*count].name, name, IF_NAMESIZE - 1);
+	strcpy(list[*count].name, name);
 	return &list[(*count)++];
 }
 
@@ -154,7 +167,8 @@ static void add_address(struct interface *interface, const struct sockaddr *addr
 		return;
 	}
 	interface_path((const void *)address, &path);
-	if (address->sa_family == AF_INET && !interface->has_ipv4) {
+	if (address->sa_family == AF_INET &&
+	    (!interface->has_ipv4 || (is_link_local(interface->ipv4) && !is_link_local(path.bytes)))) {
 		memcpy(interface->ipv4, path.bytes, INTERFACE_ADDRESS);
 		interface->has_ipv4 = true;
 	} else if (address->sa_family == AF_INET6) {
@@ -165,6 +179,15 @@ static void add_address(struct interface *interface, const struct sockaddr *addr
 		interface->ipv6_merit = merit;
 		interface->has_ipv6 = true;
 	}
+}
+
+/* An IPv4 address that the host gave itself yields to an IPv6 one that others reach. */
+static void add_family(struct interface *interface)
+{
+	static const uint8_t reached = MERIT_OURS | MERIT_ROUTED;
+
+	if (interface->has_ipv4 && is_link_local(interface->ipv4) && interface->ipv6_merit > reached)
+		interface->has_ipv4 = false;
 }
 
 static void add_device(struct interface *interface, int fd)
@@ -186,6 +209,7 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 	struct ifaddrs *all, *one;
 	unsigned count = 0, bound = 1;
 	struct interface *list;
+	char name[IF_NAMESIZE];
 	struct states states;
 	int fd;
 
@@ -201,7 +225,7 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 	if (fd < 0)
 		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	for (one = all; list && one; one = one->ifa_next) {
-		struct interface *interface = entry(list, &count, one->ifa_name);
+		struct interface *interface = entry(list, &count, device_name(one, name));
 
 		interface->up = one->ifa_flags & IFF_UP;
 		interface->running = one->ifa_flags & IFF_RUNNING;
@@ -209,8 +233,11 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 		if (one->ifa_addr)
 			add_address(interface, one->ifa_addr, &states);
 	}
-	for (unsigned i = 0; i < count && fd >= 0; i++)
-		add_device(&list[i], fd);
+	for (unsigned i = 0; i < count; i++) {
+		add_family(&list[i]);
+		if (fd >= 0)
+			add_device(&list[i], fd);
+	}
 	freeifaddrs(all);
 	free(states.all);
 	if (fd >= 0)
@@ -274,12 +301,13 @@ static struct interface *by_address(struct interface *list, unsigned count, cons
 {
 	struct interface *found = NULL;
 	struct ifaddrs *all, *one;
+	char name[IF_NAMESIZE];
 
 	if (getifaddrs(&all) != 0)
 		return NULL;
 	for (one = all; one && !(found && interface_can_udp(found) && !found->loopback); one = one->ifa_next) {
 		struct interface *next =
-			is_address(one->ifa_addr, address) ? by_name(list, count, one->ifa_name) : NULL;
+			is_address(one->ifa_addr, address) ? by_name(list, count, device_name(one, name)) : NULL;
 
 		found = next ? next : found;
 	}
@@ -303,13 +331,31 @@ static void use_by(struct interface *interface, const uint8_t address[INTERFACE_
 	interface->inside &= !interface->loopback || is_loopback(address);
 }
 
+/* The address that has this label. */
+static bool parse_label(const char *text, uint8_t address[INTERFACE_ADDRESS])
+{
+	struct ifaddrs *all, *one;
+	struct path path;
+
+	if (!strchr(text, ':') || getifaddrs(&all) != 0)
+		return false;
+	for (one = all; one && strcmp(one->ifa_name, text) != 0; one = one->ifa_next)
+		;
+	if (one) {
+		interface_path((const void *)one->ifa_addr, &path); /* the kernel gives others no label */
+		memcpy(address, path.bytes, INTERFACE_ADDRESS);
+	}
+	freeifaddrs(all);
+	return one != NULL;
+}
+
 /* As a user has named it. An address is the one that the interface is to be used by, and so its family. */
 static const struct interface *by_option(struct interface *list, unsigned count, const char *name)
 {
 	uint8_t address[INTERFACE_ADDRESS];
 	struct interface *found;
 
-	if (!parse_address(name, address))
+	if (!parse_address(name, address) && !parse_label(name, address))
 		return by_name(list, count, name);
 	found = by_address(list, count, address);
 	if (found)
@@ -317,27 +363,55 @@ static const struct interface *by_option(struct interface *list, unsigned count,
 	return found;
 }
 
-/* The one whose address packets to the world outside get. Where interfaces have none of their own, as between routers
- * that all of a host's ports lead to, the loopback has the host's, which others reach. */
+/* The one whose address packets to there get, and that address. NULL: none, or one that no other host reaches. */
+static struct interface *by_route(struct interface *list, unsigned count, const char *there,
+				  uint8_t source[INTERFACE_ADDRESS])
+{
+	uint8_t address[INTERFACE_ADDRESS];
+	struct interface *found;
+
+	parse_address(there, address);
+	if (interface_route(address, NULL, 0, source, NULL) != 0 || is_loopback(source))
+		return NULL;
+	found = by_address(list, count, source);
+	return found && interface_can_udp(found) ? found : NULL;
+}
+
+/* As IPv6 routes say. The kernel's source is the one to use, unless a better one is there: what it prefers may be a
+ * temporary one. */
+static struct interface *by_ipv6_route(struct interface *list, unsigned count)
+{
+	uint8_t source[INTERFACE_ADDRESS];
+	struct interface *found = by_route(list, count, "2001:db8::1", source);
+	struct states states;
+
+	if (!found)
+		return NULL;
+	states_read(&states);
+	if (found->loopback)
+		use_by(found, source);
+	else if (address_merit(&states, found->name, source) == found->ipv6_merit)
+		memcpy(found->ipv6, source, INTERFACE_ADDRESS);
+	free(states.all);
+	return found;
+}
+
+/* The one whose address packets to the world outside (to addresses of nobody, for documentation) get, with that
+ * address: peers of other networks answer to no other. Where interfaces have none of their own, as between routers that
+ * all of a host's ports lead to, the loopback has the host's, which others reach. An IPv4 address that goes no further
+ * than the next router is the last choice: where a host reaches IPv4 by translation alone, others have the same. */
 static const struct interface *by_default_route(struct interface *list, unsigned count)
 {
-	static const char *const outside[] = {"192.0.2.1", "2001:db8::1"}; /* of nobody: for documentation */
-	uint8_t address[INTERFACE_ADDRESS], source[INTERFACE_ADDRESS];
+	uint8_t source[INTERFACE_ADDRESS];
+	struct interface *found = by_route(list, count, "192.0.2.1", source), *other = NULL;
 
-	for (unsigned i = 0; i < 2; i++) {
-		struct interface *found;
-
-		parse_address(outside[i], address);
-		if (interface_route(address, NULL, 0, source, NULL) != 0 || is_loopback(source))
-			continue;
-		found = by_address(list, count, source);
-		if (!found || !interface_can_udp(found))
-			continue;
-		if (found->loopback)
-			use_by(found, source);
-		return found;
-	}
-	return NULL;
+	if (!found || is_link_local(source))
+		other = by_ipv6_route(list, count);
+	if (other && (!found || !is_link_local(other->ipv6)))
+		return other;
+	if (found)
+		use_by(found, source);
+	return found;
 }
 
 /* How well an interface would do, more being better. */

@@ -28,8 +28,8 @@ struct interface {
 	bool inside;                      /* packets that come by it were made by a core of this machine, as a rule */
 	bool up;                          /* somebody has switched it on */
 	bool running;                     /* and it has a carrier */
-	bool has_ipv4, has_ipv6;
-	uint8_t ipv4[INTERFACE_ADDRESS];  /* the first one, mapped */
+	bool has_ipv4, has_ipv6;          /* IPv4 is the one to use, and not there where IPv6 alone reaches others */
+	uint8_t ipv4[INTERFACE_ADDRESS];  /* the first one that is not of the link alone, mapped; else the first one */
 	/* the first of those that do best: one that is ours, global, there to stay */
 	uint8_t ipv6[INTERFACE_ADDRESS];
 	uint8_t ipv6_merit;               /* how well it does; 0: there is none */
@@ -39,8 +39,9 @@ struct interface {
 int interface_list(struct interface **list_p, unsigned *count_p);
 
 /* The interface to use: the one of this name, or the one of this address, which it has by that alone then; for NULL or
- * "" that of the default route (the loopback, where its source is the host's address there), else the first Ethernet
- * interface that runs and has an address, else any that does, else the loopback. Errors: NOT_FOUND, SYSTEM, MEMORY. */
+ * "" that of the default route, by the address that packets get there (the loopback, where it is the host's address),
+ * else the first Ethernet interface that runs and has an address, else any that does, else the loopback. Errors:
+ * NOT_FOUND, SYSTEM, MEMORY. */
 int interface_choose(const char *name, struct interface *interface);
 
 /* Whether frames can be sent over it by UDP. */
