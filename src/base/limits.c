@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/thread.h"
 
 /* Numbers below are the program's: the soft limit when half of them were taken; 0: not yet. Without a lock, which a
  * forked child could find taken for ever: threads that come at once raise the limit twice at worst. */
@@ -94,11 +95,10 @@ bool limits_file(uint64_t size)
 
 int limits_allocate(int fd, uint64_t from, uint64_t length)
 {
-	sigset_t all, before;
+	sigset_t before;
 	int status, error;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	thread_signals_block(&before);
 	do /* the C library has two signals of its own, which cannot be blocked */
 		status = fallocate(fd, 0, (off_t)from, (off_t)length);
 	while (status != 0 && errno == EINTR);

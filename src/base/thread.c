@@ -20,29 +20,7 @@ static size_t stack_bytes(const pthread_attr_t *attributes)
 	return STACK_BYTES + (least ? least(attributes) : (size_t)PTHREAD_STACK_MIN);
 }
 
-int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg)
-{
-	pthread_attr_t attributes;
-	sigset_t all, before;
-	int error;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* it inherits this */
-	error = pthread_create(thread_p, &attributes, run, arg);
-	if (error) /* a C library that does not say */
-		error = pthread_create(thread_p, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	if (!error)
-		pthread_setname_np(*thread_p, name);
-	return error;
-}
-
-/* But for what a thread raises by itself: that does not wait, the kernel would end the process instead of calling a
- * handler, on which the program may depend (seccomp's SIGSYS). */
-static void signals_block(sigset_t *before_p)
+void thread_signals_block(sigset_t *before_p)
 {
 	static const int raised[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 	sigset_t waiting;
@@ -53,11 +31,30 @@ static void signals_block(sigset_t *before_p)
 	pthread_sigmask(SIG_BLOCK, &waiting, before_p);
 }
 
+int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg)
+{
+	pthread_attr_t attributes;
+	sigset_t before;
+	int error;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
+	thread_signals_block(&before); /* it inherits this */
+	error = pthread_create(thread_p, &attributes, run, arg);
+	if (error) /* a C library that does not say */
+		error = pthread_create(thread_p, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	if (!error)
+		pthread_setname_np(*thread_p, name);
+	return error;
+}
+
 void thread_lock(pthread_mutex_t *mutex, sigset_t *before_p)
 {
 	sigset_t before;
 
-	signals_block(&before);
+	thread_signals_block(&before);
 	pthread_mutex_lock(mutex);
 	*before_p = before;
 }

@@ -17,8 +17,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Start one that takes no signals, which are for the program's threads, and has a small stack. Returns 0 or an
- * errno. */
+/* Signals wait from now on, but for what a thread raises by itself (SIGSEGV, seccomp's SIGSYS): that does not wait, the
+ * kernel would end the process instead of calling a handler, on which the program may depend. What was blocked before
+ * is in *before_p. */
+void thread_signals_block(sigset_t *before_p);
+
+/* Start one that takes no signals but those, which are for the program's threads, and has a small stack. Returns 0 or
+ * an errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *arg), void *arg);
 
 /* Whether the thread of this process that gettid named so has ended. */

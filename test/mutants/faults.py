@@ -6287,8 +6287,8 @@ FAULTS = [
     Fault(
         "a signal ends the allocation of shared memory",
         LIMITS,
-        "sigfillset(&all);",
-        "sigemptyset(&all);",
+        "\tthread_signals_block(&before);\n",
+        "\tpthread_sigmask(SIG_BLOCK, NULL, &before);\n",
     ),
     Fault(
         "memory of a peer may be of huge pages",
@@ -8275,6 +8275,18 @@ FAULTS = [
         "src/base/lock.c",
         "\telse\n\t\tlock_rest();\n",
         "\telse\n\t\tsched_yield();\n",
+    ),
+    Fault(
+        "what a thread raises by itself waits, and ends the process",
+        "src/base/thread.c",
+        "sigdelset(&waiting, raised[i]);",
+        "sigaddset(&waiting, raised[i]);",
+    ),
+    Fault(
+        "while memory is allocated no handler answers the call",
+        LIMITS,
+        "\tthread_signals_block(&before);\n",
+        "\tsigfillset(&before);\n\tpthread_sigmask(SIG_SETMASK, &before, &before);\n",
     ),
     Fault(
         "who has a lock that fork takes is interrupted",

@@ -8,11 +8,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 
 #include "base/limits.h"
 
@@ -354,6 +359,39 @@ static void files__signals_as_before(void **state)
 	close(fd);
 }
 
+static volatile sig_atomic_t trapped;
+
+static void trap(int signal)
+{
+	(void)signal;
+	trapped++;
+}
+
+/* A sandbox that answers calls in a handler of the program's. */
+static void trapped_calls(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	MUST(signal(SIGSYS, trap) != SIG_ERR);
+	MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	errno = 0;
+	limits_allocate(fd, 0, 4096);
+	MUST(trapped == 1);
+}
+
+static void files__calls_that_a_handler_answers(void **state)
+{
+	(void)state;
+	in_child(trapped_calls);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,6 +404,7 @@ int main(void)
 		cmocka_unit_test(files__too_short_for_a_segment),
 		cmocka_unit_test(remedy__is_of_the_limit),
 		cmocka_unit_test(files__signals_as_before),
+		cmocka_unit_test(files__calls_that_a_handler_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
