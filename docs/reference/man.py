@@ -159,7 +159,8 @@ def man_options(tables: Tables) -> list[str]:
             "the default;",
             "/etc/thole/options;",
             "$XDG_CONFIG_HOME/thole/options, or ~/.config/thole/options;",
-            "for local_ranks: MPI_LOCALNRANKS, OMPI_COMM_WORLD_LOCAL_SIZE or PMI_LOCAL_SIZE, as launchers set them;",
+            "for local_ranks: MPI_LOCALNRANKS, OMPI_COMM_WORLD_LOCAL_SIZE, PMI_LOCAL_SIZE or PALS_LOCAL_SIZE, as launchers "
+            "set them, or SLURM_STEP_TASKS_PER_NODE with SLURM_NODEID, as srun does;",
             "the environment: THOLE_EAGER_MAX for eager_max, and so on;",
             "the strings given to thole_endpoint_open(), or under libfabric FI_THOLE_EAGER_MAX, and so on;",
             "thole_option_set(), for those that may change while an endpoint is open.",

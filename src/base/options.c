@@ -267,28 +267,66 @@ static void variable_load(struct load *load, const char *variable)
 					       (int)(equals - variable), variable));
 }
 
-/* What launchers call local_ranks: Hydra of MPICH and Intel MPI, Open MPI, Slurm's PMI. */
-static void launcher_load(struct load *load)
+/* A launcher's number of this host's ranks. Not ours, so nothing odd in it is the user's mistake. */
+static void ranks_load(struct load *load, const char *ranks)
 {
-	static const char *const names[] = {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE"};
 	char variable[OPTION_TEXT_MAX];
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *value = secure_getenv(names[i]);
+	if (!ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks) || strlen(ranks) > 6)
+		return;
+	snprintf(variable, sizeof(variable), "%sLOCAL_RANKS=%s", environment_prefix, ranks);
+	variable_load(load, variable);
+}
 
-		/* Not ours, so nothing odd in it is the user's mistake. */
-		if (!value || !*value || strspn(value, "0123456789") != strlen(value) || strlen(value) > 6)
-			continue;
-		snprintf(variable, sizeof(variable), "%sLOCAL_RANKS=%s", environment_prefix, value);
-		variable_load(load, variable);
+/* Slurm tells of all nodes, as in "8(x2),4", and which of them this is. */
+static void slurm_load(struct load *load)
+{
+	const char *tasks = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
+	unsigned before;
+	int used = 0;
+
+	if (!tasks || !node || sscanf(node, "%u%n", &before, &used) != 1 || node[used])
+		return;
+	for (;;) {
+		unsigned ranks, nodes = 1;
+		char text[16];
+
+		if (sscanf(tasks, "%u%n", &ranks, &used) != 1)
+			return;
+		tasks += used;
+		used = 0;
+		if (*tasks == '(' && (sscanf(tasks, "(x%u)%n", &nodes, &used) != 1 || !used))
+			return;
+		tasks += used;
+		if (*tasks && *tasks != ',')
+			return;
+		if (before < nodes) {
+			snprintf(text, sizeof(text), "%u", ranks);
+			ranks_load(load, text);
+			return;
+		}
+		before -= nodes;
+		tasks += *tasks == ',';
 	}
+}
+
+/* What launchers call local_ranks: Hydra of MPICH and Intel MPI, Open MPI, PMI of Cray's MPI, PALS. srun may have
+ * started them, once on each host. A program with more rights than its user hears it too: a number does no harm. */
+static void launcher_load(struct load *load)
+{
+	static const char *const names[] = {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_LOCAL_SIZE",
+					    "PALS_LOCAL_SIZE"};
+
+	slurm_load(load);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		ranks_load(load, getenv(names[i]));
 }
 
 static void environment_load(struct load *load)
 {
+	launcher_load(load);
 	if (getauxval(AT_SECURE) || !environ)
 		return;
-	launcher_load(load);
 	for (char **variable = environ; *variable; variable++)
 		if (strncmp(*variable, environment_prefix, sizeof(environment_prefix) - 1) == 0 &&
 		    strncmp(*variable, file_variable, sizeof(file_variable) - 1) != 0)

@@ -66,7 +66,7 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	row(look_again_shared, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), true, "",		\
 	    "the same where processes share cores; callers that yield by themselves want 0")	\
 	row(local_ranks, OPTION_COUNT_OF, "0", 0, OPTION_MIB(1), false, "",			\
-	    "processes of the job on this host, 0: not known; MPI launchers tell it")		\
+	    "processes of the job on this host, 0: not known; launchers tell it, srun too")		\
 	row(launcher_grace, OPTION_NS, "1s", 0, OPTION_SECONDS(60), true, "",			\
 	    "where a launcher told local_ranks: how long it has to end the job before a process's death is told") \
 	row(yield, OPTION_CHOICE, "auto", 0, 0, true, "auto,always,never",			\

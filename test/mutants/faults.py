@@ -6062,6 +6062,32 @@ FAULTS = [
         "",
     ),
     Fault(
+        "Slurm's first nodes stand for all",
+        "src/base/options.c",
+        "before -= nodes;",
+        "before = 0;",
+    ),
+    Fault(
+        "what srun started a launcher with counts more than what that says",
+        "src/base/options.c",
+        "	slurm_load(load);\n	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)\n		"
+        "ranks_load(load, getenv(names[i]));\n",
+        "	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)\n		"
+        "ranks_load(load, getenv(names[i]));\n	slurm_load(load);\n",
+    ),
+    Fault(
+        "programs with capabilities do not hear how many ranks there are",
+        "src/base/options.c",
+        "		ranks_load(load, getenv(names[i]));\n",
+        "		ranks_load(load, secure_getenv(names[i]));\n",
+    ),
+    Fault(
+        "programs with capabilities take options from their user's environment",
+        "src/base/options.c",
+        "	if (getauxval(AT_SECURE) || !environ)\n",
+        "	if (!environ)\n",
+    ),
+    Fault(
         "processes wait for a launcher that there is not",
         "src/endpoint/endpoint.c",
         "	if (options->local_ranks)\n",

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -491,6 +492,108 @@ static void load__asks_sooner_where_ranks_share_cores(void **state)
 	unsetenv("MPI_LOCALNRANKS");
 }
 
+/* All that launchers may have said; tests may be started by one. */
+static void launcher_clear(void)
+{
+	static const char *const names[] = {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE",
+					    "PMI_LOCAL_SIZE",  "PALS_LOCAL_SIZE",
+					    "SLURM_NODEID",    "SLURM_STEP_TASKS_PER_NODE"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		unsetenv(names[i]);
+}
+
+static uint64_t launched(const char *tasks, const char *node)
+{
+	struct options options;
+
+	launcher_clear();
+	if (tasks)
+		setenv("SLURM_STEP_TASKS_PER_NODE", tasks, 1);
+	if (node)
+		setenv("SLURM_NODEID", node, 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	launcher_clear();
+	return options.local_ranks;
+}
+
+/* Slurm tells of all nodes. What is not of its form says nothing, and is no error. */
+static void load__ranks_of_slurms_node(void **state)
+{
+	(void)state;
+	assert_int_equal(launched("4(x2),3", "0"), 4);
+	assert_int_equal(launched("4(x2),3", "1"), 4);
+	assert_int_equal(launched("4(x2),3", "2"), 3);
+	assert_int_equal(launched("4(x2),3", "3"), 0);
+	assert_int_equal(launched("5,64(x3)", "3"), 64);
+	assert_int_equal(launched("8", "0"), 8);
+	assert_int_equal(launched("8", NULL), 0);
+	assert_int_equal(launched(NULL, "0"), 0);
+	for (int i = 0; i < 10; i++) {
+		static const char *const odd[] = {"",  "x",   "-4",	"4(x2", "4(x0),3",
+						  "4;3", "4(y2),3", "4,", ",4", "99999999999999999999"};
+
+		assert_int_equal(launched(odd[i], "1"), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		static const char *const odd[] = {"", "-1", "1x"};
+
+		assert_int_equal(launched("4(x9)", odd[i]), 0);
+	}
+}
+
+/* A launcher that Slurm starts on each host, with one task there, knows better. */
+static void load__ranks_as_the_nearest_launcher_says(void **state)
+{
+	struct options options;
+
+	(void)state;
+	setenv("SLURM_STEP_TASKS_PER_NODE", "1(x4)", 1);
+	setenv("SLURM_NODEID", "2", 1);
+	setenv("PALS_LOCAL_SIZE", "12", 1);
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.local_ranks, 12);
+	setenv("MPI_LOCALNRANKS", "24", 1);
+	unsetenv("PALS_LOCAL_SIZE");
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_int_equal(options.local_ranks, 24);
+	launcher_clear();
+}
+
+enum { RANKS = 24, OTHER = 65534 };
+
+/* The status of a process that has more rights than its user. */
+static int privileged_status(void)
+{
+	struct options options;
+
+	if (!getauxval(AT_SECURE))
+		return 77;
+	if (options_load(&options, NULL) != 0)
+		return 2;
+	return options.local_ranks == RANKS && options.progress_thread == 0 ? 0 : 1;
+}
+
+/* It takes no options from its environment, but a number that its launcher has told. */
+static void load__ranks_of_privileged_programs(void **state)
+{
+	char command[512];
+	int status;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	snprintf(command, sizeof(command),
+		 "cd %s && chmod 755 . && cp /proc/%d/exe copy && chown %d copy && chmod 4755 copy && "
+		 "MPI_LOCALNRANKS=%d THOLE_PROGRESS_THREAD=on ./copy privileged",
+		 home, (int)getpid(), OTHER, RANKS);
+	status = system(command);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip(); /* no file there gives rights */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void load__user_file_in_its_places(void **state)
 {
 	struct thole_option_info info;
@@ -663,7 +766,7 @@ static void check__says_what_opening_would(void **state)
 	unsetenv("THOLE_PREFIX");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define WITH_HOME(test) cmocka_unit_test_setup_teardown(test, home_make, home_remove)
 	const struct CMUnitTest tests[] = {
@@ -680,6 +783,9 @@ int main(void)
 		WITH_HOME(defaults__look_at_nothing_outside),
 		WITH_HOME(load__later_sources_win),
 		WITH_HOME(load__asks_sooner_where_ranks_share_cores),
+		WITH_HOME(load__ranks_of_slurms_node),
+		WITH_HOME(load__ranks_as_the_nearest_launcher_says),
+		WITH_HOME(load__ranks_of_privileged_programs),
 		WITH_HOME(load__user_file_in_its_places),
 		WITH_HOME(load__unknown_names_are_skipped_with_a_warning),
 		WITH_HOME(load__bad_values_fail_and_the_rest_is_good),
@@ -690,5 +796,7 @@ int main(void)
 		WITH_HOME(check__what_there_is_none_of),
 	};
 
+	if (argc > 1 && strcmp(argv[1], "privileged") == 0)
+		return privileged_status();
 	return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }
