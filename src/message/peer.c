@@ -419,10 +419,27 @@ bool peer_reach_awaited(struct thole_endpoint *endpoint)
 	return gathered.left;
 }
 
+/* PEER, with what may be in the way to one that has never answered. */
+static int peer_unheard(const struct peer *peer)
+{
+	const char *way = "nothing gets there and back: the option interface may name another way";
+	char place[ADDRESS_PLACE_MAX];
+
+	address_place(&peer->base.parts, place);
+	if (address_is_inside(&peer->base.parts))
+		way = "its host has no network but the loopback, which no other host reaches";
+	else if (*place)
+		way = "a firewall keeps UDP or TCP from passing, or the option interface has to name another way";
+	return error_set(THOLE_ERR_PEER, "peer %u (%s) has never answered%s%s: it has ended, or %s", peer->base.index,
+			 peer->base.address.text, *place ? " at " : "", place, way);
+}
+
 int peer_gone(const struct peer *peer)
 {
 	if (peer->base.transport == &nowhere_transport)
 		return nowhere_error(&peer->base);
+	if (peer->base.unheard)
+		return peer_unheard(peer);
 	if (peer->base.gone_status == THOLE_ERR_PROTOCOL)
 		return error_set(THOLE_ERR_PROTOCOL,
 				 "peer %u (%s) has another version of Thole: all processes of a host, and all hosts of "
@@ -458,7 +475,7 @@ int peer_gone_empty(const struct peer *peer)
 	int status = peer->base.gone_status;
 
 	if (status == THOLE_ERR_ACCESS || status == THOLE_ERR_ADDRESS || status == THOLE_ERR_PROTOCOL ||
-	    status == THOLE_ERR_UNSUPPORTED) /* there is a remedy */
+	    status == THOLE_ERR_UNSUPPORTED || peer->base.unheard) /* there is a remedy */
 		return peer_gone(peer);
 	return error_set(status == THOLE_ERR_CLOSED ? THOLE_ERR_CLOSED : THOLE_ERR_PEER,
 			 "peer %u (%s) is gone and nothing of it is left", peer->base.index, peer->base.address.text);
@@ -474,7 +491,7 @@ void peer_lost(struct peer *peer, int status)
 		endpoint->base.died(&endpoint->base);
 	peer->base.gone = true;
 	peer->base.gone_status = status;
-	if (status == THOLE_ERR_ACCESS) {
+	if (status == THOLE_ERR_ACCESS || peer->base.unheard) {
 		peer_gone(peer); /* whoever gets to know of it now can say why */
 		transport_trouble(&endpoint->base);
 	}

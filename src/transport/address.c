@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/address.h"
 
-#include <stdbool.h>
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -175,4 +175,26 @@ int thole_mxoe_parts(const struct thole_address *address, uint8_t mac_p[6], uint
 	memcpy(mac_p, parts.network + 8, 6);
 	*number_p = parts.network[4];
 	return 0;
+}
+
+void address_place(const struct address_parts *parts, char text[ADDRESS_PLACE_MAX])
+{
+	const uint8_t *network = parts->network;
+	char address[INET6_ADDRSTRLEN];
+
+	text[0] = '\0';
+	if (network[0] == ADDRESS_IPV4)
+		snprintf(text, ADDRESS_PLACE_MAX, "%u.%u.%u.%u:%u", network[4], network[5], network[6], network[7],
+			 load_be16(network + 2));
+	else if (network[0] == ADDRESS_IPV6 && inet_ntop(AF_INET6, network + 4, address, sizeof(address)))
+		snprintf(text, ADDRESS_PLACE_MAX, "[%s]:%u", address, load_be16(network + 2));
+}
+
+bool address_is_inside(const struct address_parts *parts)
+{
+	static const uint8_t loopback[16] = {[15] = 1};
+
+	return parts->network[0] == ADDRESS_IPV4   ? parts->network[4] == 127
+	       : parts->network[0] == ADDRESS_IPV6 ? memcmp(parts->network + 4, loopback, sizeof(loopback)) == 0
+						   : false;
 }

@@ -14,6 +14,7 @@
 #ifndef THOLE_TRANSPORT_ADDRESS_H
 #define THOLE_TRANSPORT_ADDRESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "thole.h"
@@ -25,6 +26,8 @@ enum address_kind {
 	ADDRESS_MXOE,     /* raw Ethernet frames of the mxoe codec */
 	ADDRESS_ETHERNET, /* raw Ethernet frames of the native codec, and no IP */
 };
+
+enum { ADDRESS_PLACE_MAX = 64 }; /* bytes, the NUL included */
 
 enum address_flags {
 	ADDRESS_CARD = 1 << 0, /* it has an adapter for remote DMA, too */
@@ -42,5 +45,9 @@ void address_mxoe(const uint8_t mac[6], uint8_t number, struct address_parts *pa
 void address_format(const struct address_parts *parts, struct thole_address *address_p);
 /* Errors: THOLE_ERR_ADDRESS. With ADDRESS_MXOE capital letters and leading zeros are accepted too. */
 int address_parse(const struct thole_address *address, struct address_parts *parts_p);
+/* The IP address and port that it is reached at, as people write them: 10.0.0.1:4711, [fd98::1]:4711; "": by none. */
+void address_place(const struct address_parts *parts, char text[ADDRESS_PLACE_MAX]);
+/* Whether that is the loopback's, by which no other host reaches it. */
+bool address_is_inside(const struct address_parts *parts);
 
 #endif

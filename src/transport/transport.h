@@ -58,6 +58,7 @@ struct transport_peer {
 	bool gone;
 	bool core_shared;      /* the transport's: it was last seen on the core that this process runs on */
 	bool silent;           /* the transport's: it is gone because it was silent for too long */
+	bool unheard;          /* the transport's: it is gone and has never answered */
 	bool stalled;          /* the transport's: push found no room, and `room` will be called when there is some */
 	uint8_t rendezvous_row; /* the transport's: which of the next holds for what is sent now */
 	/* the transport's: rows of classes of lengths, from LENGTH_CLASS_MIN on, that are to begin with an RTS, where

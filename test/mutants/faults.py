@@ -8303,6 +8303,30 @@ FAULTS = [
         "\telse\n\t\tsched_yield();\n",
     ),
     Fault(
+        "who was heard is said to have never answered",
+        "src/transport/datagram/silence.c",
+        "connection->peer->unheard = connection->state == CONNECTION_CONNECTING;",
+        "connection->peer->unheard = true;",
+    ),
+    Fault(
+        "nobody learns that a peer has never answered",
+        "src/transport/datagram/silence.c",
+        "connection->peer->unheard = connection->state == CONNECTION_CONNECTING;",
+        "",
+    ),
+    Fault(
+        "who starts a program is not told of a peer that has never answered",
+        "src/message/peer.c",
+        "if (status == THOLE_ERR_ACCESS || peer->base.unheard)",
+        "if (status == THOLE_ERR_ACCESS)",
+    ),
+    Fault(
+        "a loopback's address is one as others",
+        "src/transport/address.c",
+        "? parts->network[4] == 127",
+        "? false",
+    ),
+    Fault(
         "what a thread raises by itself waits, and ends the process",
         "src/base/thread.c",
         "sigdelset(&waiting, raised[i]);",

@@ -186,6 +186,33 @@ static void mxoe__no_other_text(void **state)
 	assert_int_equal(parts.network[0], ADDRESS_IPV6);
 }
 
+static void check_place(const struct address_parts *parts, const char *expected, bool inside)
+{
+	char text[ADDRESS_PLACE_MAX];
+
+	address_place(parts, text);
+	assert_string_equal(text, expected);
+	assert_int_equal(address_is_inside(parts), inside);
+}
+
+static void place__as_people_write_it(void **state)
+{
+	struct address_parts parts = {.network = {ADDRESS_IPV4, 0, 0x12, 0x34, 10, 0, 0, 255}};
+
+	(void)state;
+	check_place(&parts, "10.0.0.255:4660", false);
+	parts.network[4] = 127;
+	check_place(&parts, "127.0.0.255:4660", true);
+	parts = (struct address_parts){.network = {ADDRESS_IPV6, 0, 0, 9, [19] = 1}};
+	check_place(&parts, "[::1]:9", true);
+	parts.network[4] = 0xfd;
+	check_place(&parts, "[fd00::1]:9", false);
+	parts.network[0] = ADDRESS_MXOE;
+	check_place(&parts, "", false);
+	parts = (struct address_parts){.host = 1};
+	check_place(&parts, "", false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +222,7 @@ int main(void)
 		cmocka_unit_test(mxoe__text),
 		cmocka_unit_test(mxoe__as_middleware_has_it),
 		cmocka_unit_test(mxoe__no_other_text),
+		cmocka_unit_test(place__as_people_write_it),
 	};
 
 	return cmocka_run_group_tests_name("address", tests, NULL, NULL);

@@ -931,6 +931,52 @@ static void silent__by_what_its_host_says(void **state)
 	}
 }
 
+static unsigned troubles;
+
+static void count_trouble(const struct transport_owner *owner)
+{
+	(void)owner;
+	troubles++;
+}
+
+/* Who never answered has perhaps not died: it is said where it was looked for, and what may be in the way, at once and
+ * whenever it is asked for again. Of one that was heard there is nothing to say. */
+static void silent__without_ever_an_answer(void **state)
+{
+	static const char remedy[] = "has never answered at 10.0.0.2:257";
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		bool heard = i & 1, refused = i & 2;
+		struct host *host = host_open(0);
+		struct path to = host_path(UDP, 2);
+		struct packet asked;
+		uint32_t peer = 0;
+
+		troubles = 0;
+		host->endpoint->base.trouble = count_trouble;
+		if (heard)
+			stranger_opens(host);
+		else
+			peer = host_wants(host, &asked);
+		assert_int_equal(thole_send(host->endpoint, peer, "", 1, 0, 0, 0, NULL, NULL), 0);
+		error_set(THOLE_ERR_BUSY, "something else");
+		for (unsigned k = 0; k < 100 && !endpoint_peer(host->endpoint, peer)->base.gone; k++) {
+			if (refused)
+				engine_refused(host->engine, &host->sinks[UDP].link, &to);
+			host_run(host, SECOND_NS);
+		}
+		assert_true(endpoint_peer(host->endpoint, peer)->base.gone);
+		assert_int_equal(endpoint_peer(host->endpoint, peer)->base.silent, !refused);
+		assert_int_equal(troubles, !heard);
+		assert_int_equal(strstr(thole_detail(), remedy) != NULL, !heard);
+		assert_int_equal(thole_send(host->endpoint, peer, "", 1, 0, 0, 0, NULL, NULL), THOLE_ERR_PEER);
+		assert_int_equal(strstr(thole_detail(), remedy) != NULL, !heard);
+		assert_int_equal(strstr(thole_detail(), "firewall") != NULL, !heard);
+		host_close(host);
+	}
+}
+
 /* Its frames are of another version, so that none of them is understood, and it lives: it is not waited for for ever.
  * It is told the same, so that neither side has to begin. */
 static void silent__of_another_version(void **state)
@@ -1095,6 +1141,7 @@ int main(void)
 		cmocka_unit_test(asked__amid_records),
 		cmocka_unit_test(stalled__neither),
 		cmocka_unit_test(silent__by_what_its_host_says),
+		cmocka_unit_test(silent__without_ever_an_answer),
 		cmocka_unit_test(silent__then_heard),
 		cmocka_unit_test(silent__of_another_version),
 		cmocka_unit_test(link__is_left_after_losses),

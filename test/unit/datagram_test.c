@@ -643,6 +643,8 @@ static void end__nobody_was_there(void **state)
 	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, &send), 0);
 	assert_int_equal(thole_wait(pair.a, send, -1, &completion), 0);
 	assert_int_equal(completion.status, THOLE_ERR_PEER);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &byte, 1, 0, 0, 0, NULL, NULL), THOLE_ERR_PEER);
+	assert_non_null(strstr(thole_detail(), "no network but the loopback")); /* it has none */
 	thole_endpoint_close(pair.a);
 }
 

@@ -73,6 +73,13 @@ void silence_end(struct connection *connection)
 	silence_await(connection, false);
 }
 
+/* There is nobody, as far as we know; perhaps no frame gets there. */
+static void silence_nobody(struct connection *connection)
+{
+	connection->peer->unheard = connection->state == CONNECTION_CONNECTING;
+	connection_lost(connection, THOLE_ERR_PEER);
+}
+
 /* Ask the peer's process, and its host. */
 static enum link_liveness silence_ask(struct connection *connection)
 {
@@ -88,7 +95,7 @@ static enum link_liveness silence_ask(struct connection *connection)
 		link->calls->liveness(link, &connection->route[link->index].records, connection->peer->parts.endpoint);
 	connection->silence.asking = verdict != LINK_ALIVE && verdict != LINK_GONE;
 	if (verdict == LINK_GONE)
-		connection_lost(connection, THOLE_ERR_PEER);
+		silence_nobody(connection);
 	return verdict;
 }
 
@@ -154,7 +161,7 @@ static uint64_t silence_check_refused(struct connection *connection)
 		silence->refused_polls++;
 		return silence->checked_ns = connection->engine->now_ns + 1;
 	}
-	connection_lost(connection, THOLE_ERR_PEER);
+	silence_nobody(connection);
 	return UINT64_MAX;
 }
 
@@ -163,7 +170,7 @@ static void silence_lost(struct connection *connection)
 	const struct transport_peer *peer = connection->peer;
 
 	if (!handshake_is_foreign(connection)) {
-		connection_lost(connection, THOLE_ERR_PEER);
+		silence_nobody(connection);
 		return;
 	}
 	error_set(THOLE_ERR_PROTOCOL,
