@@ -6,16 +6,16 @@
 #define FRONT_JOB_H
 
 #include <stdbool.h>
-#include <unistd.h>
 
+#include "base/host.h"
 #include "thole.h"
 
-/* Whether the job has more processes on this host than that has cores, as far as an endpoint was told how many. */
+/* Whether the job has more processes on this host than that has cores for, as far as an endpoint was told how many. */
 static inline bool job_oversubscribed(struct thole_endpoint *endpoint)
 {
 	uint64_t ranks;
 
-	return !thole_option_number(endpoint, "local_ranks", &ranks) && ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	return !thole_option_number(endpoint, "local_ranks", &ranks) && ranks > 1 && ranks > host_processors();
 }
 
 #endif /* FRONT_JOB_H */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "base/key.h"
 #include "base/option_text.h"
 
@@ -369,7 +370,7 @@ static int sources_load(struct options *options, bool outside, const char *const
 
 bool options_oversubscribed(const struct options *options)
 {
-	return options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	return options->local_ranks > 1 && options->local_ranks > host_processors();
 }
 
 /* A long message that nobody has asked for fills the ring of who waits for a core, so its sender waits, too, and what

@@ -5541,8 +5541,38 @@ FAULTS = [
     Fault(
         "a group may have as much as the host",
         HOST,
-        "most < bytes)",
-        "most > bytes)",
+        "&bytes) && bytes < *least)",
+        "&bytes) && bytes > *least)",
+    ),
+    Fault(
+        "groups of version 1 bound nothing",
+        HOST,
+        "if (!group || !group_has(controllers, controller))",
+        "if (!group || *controllers)",
+    ),
+    Fault(
+        "a controller beside another one is not found",
+        HOST,
+        "(one[length] == ',' || !one[length])",
+        "!one[length]",
+    ),
+    Fault(
+        "processors that a range of a set has are one",
+        HOST,
+        "numbers == 2 && to > from ? to - from + 1 : 1",
+        "1",
+    ),
+    Fault(
+        "a part of a processor's time is none",
+        HOST,
+        "		*least = (quota - 1) / period + 1;",
+        "		*least = quota / period;",
+    ),
+    Fault(
+        "ranks of a container have the host's cores",
+        "src/base/options.c",
+        "options->local_ranks > host_processors()",
+        "options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)",
     ),
     Fault(
         "who has another version of Thole is greeted again",
