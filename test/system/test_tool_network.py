@@ -27,6 +27,7 @@ import pytest
 from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from test_tool_troubles import HYDRA
+from thole.base import paths
 from thole.base.text import size_parse
 from thole.base.trouble import Trouble
 from thole.commands import peers, tune
@@ -216,6 +217,27 @@ def test_run__a_program_with_file_capabilities(thole: Tool, tmp_path: Path) -> N
     rows = {line.split()[0]: line for line in thole(*words).stdout.splitlines() if line.strip()}
     assert rows["FI_THOLE_LINK"].split()[1] == rows["THOLE_LINK"].split()[1] == "raw"
     assert rows["FI_THOLE_JOB_KEY"].split()[1] == "(hidden)"
+    # The loader takes no library for it from where a variable says.
+    useless = f"--shared-heap does nothing for {program}, which has file capabilities (setcap -r {program})"
+    assert useless in thole(*words[:2], "--shared-heap", *words[2:]).stdout
+    assert "--shared-heap" not in thole(*words).stdout
+    assert "does nothing" not in thole(*words[:2], "--shared-heap", *words[2:-1], "/bin/true").stdout
+
+
+@pytest.mark.parametrize("folder", ["of my own", "a:b"])
+def test_paths__a_library_that_cannot_be_preloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    """Names in LD_PRELOAD end there."""
+    library = tmp_path / folder / paths.HEAP
+    monkeypatch.setattr(paths, "places", lambda: [library.parent])
+    library.parent.mkdir()
+    library.touch()
+    with pytest.raises(Trouble, match=f"cannot preload .*{folder}.*{paths.HEAP}.*without --shared-heap"):
+        paths.preloadable(paths.HEAP)
+    monkeypatch.setattr(paths, "places", lambda: [tmp_path])
+    (tmp_path / paths.HEAP).touch()
+    assert paths.preloadable(paths.HEAP) == str(tmp_path / paths.HEAP)
 
 
 def test_run__wrong_link(thole: Tool, tmp_path: Path) -> None:

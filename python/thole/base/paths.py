@@ -127,6 +127,17 @@ def find(name: str) -> Path:
     raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")
 
 
+def preloadable(name: str) -> str:
+    """The path of a library for LD_PRELOAD, where names end at blanks and colons."""
+    path = str(find(name))
+    if " " in path or ":" in path:
+        raise Trouble(
+            f"ld.so cannot preload {path}, since names in LD_PRELOAD end at blanks and colons",
+            "install Thole in a folder without these, or go without --shared-heap",
+        )
+    return path
+
+
 def dissector() -> Path | None:
     """The script with which Wireshark knows Thole's frames, or None where it is not installed."""
     tree = build_tree()

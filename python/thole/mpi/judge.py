@@ -84,6 +84,13 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
         )
 
 
+def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
+    """A program with more rights than its user has takes no library from a folder that a variable names."""
+    capable = interface.capable_in(mpi, command) if PRELOAD in wanted else None
+    if capable:
+        yield f"--shared-heap does nothing for {capable}, which has file capabilities (setcap -r {capable})"
+
+
 def _pmi(mpi: Mpi, command: list[str]) -> Iterator[str]:
     """Where a foreign launcher is told to let ranks find each other in a way that their MPI does not know."""
     way = mpi.launch

@@ -108,7 +108,7 @@ def plan(
     _add_options(result, dict(chosen), of_fabric, keep)
     if shared_heap:
         reason = "large allocations are memory that ranks of a host map (--shared-heap)"
-        _add(result, PRELOAD, str(paths.find(paths.HEAP)), reason, keep)
+        _add(result, PRELOAD, paths.preloadable(paths.HEAP), reason, keep)
     _add_key(result)
     _add_for_capable(result)
     _hand_on(result)
@@ -126,6 +126,7 @@ def _judge(result: Plan) -> None:
         *judge.programs(mpi, result.command, hosts),
         *judge.arguments(mpi, result.command, result.environment()),
         *judge.shared_memory(mpi, result.command, hosts),
+        *judge.preloaded(mpi, result.command, result.environment()),
         *judge.devices_of_ucx(ignored, hosts, chosen),
         *judge.network_interface(mpi, hosts, os.environ.get("FI_THOLE_INTERFACE") or chosen),
     ]
