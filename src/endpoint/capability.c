@@ -68,7 +68,8 @@ static int probe_process_vm(int write, char *why, size_t size)
 			errno == ENOSYS || errno == EPERM
 				? "a seccomp filter or Yama refuses it: in a container, run with --cap-add=SYS_PTRACE "
 				  "or a newer runtime; on the host, sysctl kernel.yama.ptrace_scope=0"
-				: "large messages go through shared memory with two copies");
+				: "AppArmor or SELinux may refuse it, as its log says; large messages go through "
+				  "shared memory with two copies");
 	close(pipes[0]);
 	close(pipes[1]);
 	probe_child_end(child);
@@ -114,7 +115,9 @@ static int probe_membarrier(char *why, size_t size)
 
 	if (commands >= 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED))
 		return 1;
-	snprintf(why, size, "membarrier: %s; sleeping waits wake every millisecond instead",
+	snprintf(why, size,
+		 "membarrier: %s; sleeping waits wake every millisecond, and what a program that computes has sent may "
+		 "wait for its next call",
 		 commands < 0 ? strerror(errno) : "no GLOBAL_EXPEDITED, which needs Linux 4.16");
 	return 0;
 }
