@@ -119,22 +119,6 @@ static void remote_answer(struct peer *peer, uint64_t id, int status)
 	message_control(peer, &record);
 }
 
-static void remote_notify(struct peer *peer, enum thole_operation operation, void *context, uint64_t key,
-			  const void *memory, uint64_t length, const uint64_t *imm)
-{
-	endpoint_complete(peer->endpoint, &(struct thole_completion){
-		.context = context,
-		.tag = key,
-		.imm = imm ? *imm : 0,
-		.length = length,
-		.message_length = length,
-		.buffer = (void *)(uintptr_t)memory,
-		.peer = peer->base.index,
-		.flags = imm ? THOLE_IMM : 0,
-		.operation = (int32_t)operation,
-	});
-}
-
 /* The context of the region that a peer has come to; NULL where that has ended since, whose user may have freed it. */
 static void *remote_context(const struct thole_request *request)
 {
@@ -143,23 +127,33 @@ static void *remote_context(const struct thole_request *request)
 	return region && region->context == request->context ? request->context : NULL;
 }
 
+/* Say here what a peer has done: the request for it becomes the notice, so there is always one. */
+static void remote_notify(struct thole_request *request, enum thole_operation operation)
+{
+	request->operation = (uint8_t)operation;
+	request->context = remote_context(request);
+	request_complete(request, 0);
+}
+
 /* A peer's put has arrived: say so here and there. */
 static void remote_put_done(struct thole_request *request, int status)
 {
+	struct peer *peer = request->peer;
+	uint64_t id = request->remote_id;
+
 	if (!status && (request->notify || (request->flags & THOLE_IMM)))
-		remote_notify(request->peer, THOLE_OP_REMOTE_PUT, remote_context(request), request->tag,
-			      request->segment.iov_base, request->vector.length,
-			      request->flags & THOLE_IMM ? &request->imm : NULL);
-	remote_answer(request->peer, request->remote_id, status);
-	request_free(request);
+		remote_notify(request, THOLE_OP_REMOTE_PUT);
+	else
+		request_free(request);
+	remote_answer(peer, id, status);
 }
 
 void remote_answered(struct thole_request *request, int status)
 {
 	if (!status && request->notify)
-		remote_notify(request->peer, THOLE_OP_REMOTE_GET, remote_context(request), request->tag,
-			      request->segment.iov_base, request->vector.length, NULL);
-	request_free(request);
+		remote_notify(request, THOLE_OP_REMOTE_GET);
+	else
+		request_free(request);
 }
 
 /* A request for a peer's access that has to wait for more of its data. */
@@ -176,8 +170,10 @@ static struct thole_request *remote_request(struct peer *peer, enum thole_operat
 	request->vector.length = length;
 	request->message_length = length;
 	request->tag = record->tag;
-	request->imm = record->imm;
-	request->flags = record->flags & RECORD_IMM ? THOLE_IMM : 0;
+	if (operation == THOLE_OP_REMOTE_PUT && record->flags & RECORD_IMM) {
+		request->imm = record->imm;
+		request->flags = THOLE_IMM;
+	}
 	request->notify = region && (region->access & THOLE_NOTIFY);
 	request->remote_id = id;
 	request->record = *record;
@@ -232,23 +228,25 @@ void remote_put(struct peer *peer, const struct record *record, const void *payl
 		message_stream(peer, request, payload, length, window.length);
 }
 
-/* Answer with data that is gone when this returns. */
-static void remote_answer_data(struct peer *peer, const struct record *record, void *data, uint64_t length)
+/* An answer with so many bytes of data, which are yet to be written to its segment; NULL: no memory. Once there is one
+ * nothing is lacking. */
+static struct thole_request *remote_answer_new(struct peer *peer, const struct record *record, uint64_t length)
 {
-	struct thole_request *request =
-		remote_request(peer, (enum thole_operation)0, record, record->arg[2], data, length, NULL);
+	struct thole_request *answer =
+		remote_request(peer, (enum thole_operation)0, record, record->arg[2], NULL, length, NULL);
 
-	if (!request) {
-		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
-		return;
+	if (!answer)
+		return NULL;
+	if (length > sizeof(answer->found))
+		answer->owned_data = spare_get(&peer->endpoint->spares, length);
+	answer->segment.iov_base = length > sizeof(answer->found) ? answer->owned_data : answer->found;
+	if (!answer->segment.iov_base) {
+		request_free(answer);
+		return NULL;
 	}
-	request->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = record->arg[2]};
-	request->flags = THOLE_INJECT;
-	request->payload = request->record.arg[0] = length;
-	if (message_submit(request) != 0) {
-		request_free(request);
-		remote_answer(peer, record->arg[2], THOLE_ERR_MEMORY);
-	}
+	answer->record = (struct record){.kind = RECORD_REPLY, .length = RECORD_EXTERNAL, .tag = record->arg[2]};
+	answer->payload = answer->record.arg[0] = length;
+	return answer;
 }
 
 /* A peer wants to map memory of a region. */
@@ -256,6 +254,7 @@ static void remote_lend(struct peer *peer, const struct record *record)
 {
 	bool write = record->imm == ATTACH_WRITE;
 	unsigned access = THOLE_ACCESS_ATTACH | THOLE_ACCESS_GET | (write ? THOLE_ACCESS_PUT : 0);
+	struct thole_request *answer = NULL;
 	struct attach_ticket ticket;
 	struct thole_region *region;
 	char *memory;
@@ -265,10 +264,14 @@ static void remote_lend(struct peer *peer, const struct record *record)
 	if (!status)
 		status = attach_is_near(peer) ? attach_lend(region, record->arg[3], write, &ticket)
 					      : THOLE_ERR_UNSUPPORTED;
-	if (status)
-		remote_answer(peer, record->arg[2], status);
-	else
-		remote_answer_data(peer, record, &ticket, sizeof(ticket));
+	if (!status)
+		answer = remote_answer_new(peer, record, sizeof(ticket));
+	if (!answer) {
+		remote_answer(peer, record->arg[2], status ? status : THOLE_ERR_MEMORY);
+		return;
+	}
+	memcpy(answer->segment.iov_base, &ticket, sizeof(ticket));
+	message_submit(answer); /* cannot fail: nothing is to be copied */
 }
 
 void remote_get(struct peer *peer, const struct record *record, const void *payload, uint32_t length)
@@ -318,6 +321,23 @@ static bool atomic_compares(enum thole_atomic_op op)
 	return op >= THOLE_CSWAP && op <= THOLE_MSWAP;
 }
 
+/* Say here and there how an atomic has ended; NULL: nobody here is told, or an answer has no data. */
+static void remote_atomic_ended(struct peer *peer, uint64_t id, struct thole_request *notice,
+				struct thole_request *answer, int status)
+{
+	if (notice && status)
+		request_free(notice);
+	else if (notice)
+		remote_notify(notice, notice->operation);
+	if (answer && !status) {
+		message_submit(answer); /* cannot fail: nothing is to be copied */
+		return;
+	}
+	if (answer)
+		request_free(answer);
+	remote_answer(peer, id, status);
+}
+
 static void atomic_execute(struct peer *peer, const struct record *record, const char *operands, uint64_t bytes)
 {
 	enum thole_atomic_op op = record->imm & 0xff;
@@ -326,8 +346,9 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 	uint64_t count = record->imm >> ATOMIC_COUNT_SHIFT;
 	size_t size = thole_atomic_size(op, type);
 	uint64_t length = count * size;
-	char result[THOLE_ATOMIC_BYTES_MAX];
+	struct thole_request *answer = NULL, *notice = NULL;
 	struct thole_region *region;
+	bool notify;
 	char *memory;
 	int status;
 
@@ -344,16 +365,20 @@ static void atomic_execute(struct peer *peer, const struct record *record, const
 			       THOLE_ACCESS_ATOMIC | (op == THOLE_READ ? 0 : THOLE_ACCESS_PUT) |
 				       (fetch ? THOLE_ACCESS_GET : 0),
 			       &region, &memory);
+	notify = !status && (region->access & THOLE_NOTIFY);
+	/* With all that it takes to tell, or not at all: who hears that there was no memory does it again. */
+	if (!status && fetch)
+		answer = remote_answer_new(peer, record, length);
+	if (notify)
+		notice = remote_request(peer, fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC, record, 0,
+					memory, length, region);
+	if (!status && ((fetch && !answer) || (notify && !notice)))
+		status = THOLE_ERR_MEMORY;
 	if (!status)
 		status = atomics_apply(op, type, memory, op == THOLE_READ ? NULL : operands,
-				       atomic_compares(op) ? operands + length : NULL, fetch ? result : NULL, count);
-	if (!status && (region->access & THOLE_NOTIFY))
-		remote_notify(peer, fetch ? THOLE_OP_REMOTE_ATOMIC_FETCH : THOLE_OP_REMOTE_ATOMIC, region->context,
-			      region->by_key.key, memory, length, NULL);
-	if (!status && fetch)
-		remote_answer_data(peer, record, result, length);
-	else
-		remote_answer(peer, record->arg[2], status);
+				       atomic_compares(op) ? operands + length : NULL,
+				       fetch ? answer->segment.iov_base : NULL, count);
+	remote_atomic_ended(peer, record->arg[2], notice, answer, status);
 }
 
 void remote_atomic(struct peer *peer, const struct record *record, const void *payload, uint32_t length)

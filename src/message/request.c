@@ -169,7 +169,7 @@ void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_compl
 	request = request_new(endpoint, (enum thole_operation)completion->operation, completion->context,
 			      completion->flags);
 	if (!request)
-		return; /* the pool's bound; nothing waits for this one by name */
+		return; /* whoever calls this has seen to it that there is one */
 	request->tag = completion->tag;
 	request->imm = completion->imm;
 	request->segment = (struct iovec){completion->buffer, completion->length};

@@ -75,6 +75,7 @@ struct thole_request {
 	union {
 		struct transport_fetch fetch;   /* FETCHING */
 		struct transport_access access; /* ACCESSING */
+		uint64_t found[8];              /* an answer's data, where it is short */
 	};
 };
 
@@ -283,7 +284,7 @@ void request_complete(struct thole_request *request, int status);
 /* End a receive that gets no message any more: out of its queue, if it is posted; a THOLE_MULTI buffer with the last
  * of its parts. */
 void request_give_up(struct thole_request *receive, int status);
-/* A completion without a request. */
+/* A completion without a request. Where it is not handed to `complete` one has to be free for it. */
 void endpoint_complete(struct thole_endpoint *endpoint, const struct thole_completion *completion);
 
 /* Peers (message/peer.c) */

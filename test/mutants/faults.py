@@ -3476,15 +3476,38 @@ FAULTS = [
         REMOTE,
         "\tif (message_is_eager(peer, bytes)) {\n",
         "\tif (request->notify)\n"
-        "\t\tremote_notify(peer, THOLE_OP_REMOTE_GET, region->context, region->key, memory, bytes, NULL);\n"
+        "\t\trequest_complete(remote_request(peer, THOLE_OP_REMOTE_GET, record, 0, memory, bytes, region), 0);\n"
         "\trequest->notify = false;\n"
         "\tif (message_is_eager(peer, bytes)) {\n",
     ),
     Fault(
         "a get is reported that was not read",
         REMOTE,
-        "\tif (!status && request->notify)\n\t\tremote_notify(request->peer, THOLE_OP_REMOTE_GET",
-        "\tif (request->notify)\n\t\tremote_notify(request->peer, THOLE_OP_REMOTE_GET",
+        "\tif (!status && request->notify)\n\t\tremote_notify(request, THOLE_OP_REMOTE_GET",
+        "\tif (request->notify)\n\t\tremote_notify(request, THOLE_OP_REMOTE_GET",
+    ),
+    Fault(
+        "a peer's access is told if there is memory for that",
+        REMOTE,
+        "\trequest->context = remote_context(request);\n\trequest_complete(request, 0);\n",
+        "\trequest->context = remote_context(request);\n"
+        "\tstruct thole_completion notice;\n\n"
+        "\trequest_describe(request, &notice);\n"
+        "\tendpoint_complete(request->endpoint, &notice);\n"
+        "\trequest_free(request);\n",
+    ),
+    Fault(
+        "an atomic is applied that nobody here can be told of",
+        REMOTE,
+        "if (!status && ((fetch && !answer) || (notify && !notice)))",
+        "if (!status && fetch && !answer)",
+    ),
+    Fault(
+        "long former values have the room of short ones",
+        REMOTE,
+        "\tif (!answer->segment.iov_base) {",
+        "\tif (!answer->segment.iov_base)\n\t\tanswer->segment.iov_base = answer->found;\n"
+        "\tif (answer->endpoint->base.simulated) {",
     ),
     Fault(
         "nobody looks for a peer that a receive alone waits for",
@@ -4034,10 +4057,10 @@ FAULTS = [
     Fault(
         "an atomic that is not at a region's begin is applied twice",
         REMOTE,
-        "\tif (!status && (region->access & THOLE_NOTIFY))\n\t\tremote_notify(peer, fetch",
+        "\tremote_atomic_ended(peer, record->arg[2], notice, answer, status);\n",
         "\tif (!status && record->arg[3])\n"
         "\t\tatomics_apply(op, type, memory, operands, operands + length, NULL, count);\n"
-        "\tif (!status && (region->access & THOLE_NOTIFY))\n\t\tremote_notify(peer, fetch",
+        "\tremote_atomic_ended(peer, record->arg[2], notice, answer, status);\n",
     ),
     Fault(
         "a peer's atomic with a result is counted as one without",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions, and put, get and atomics between two endpoints: data, refusals, notices, pieces and windows. */
+/* Regions, and put, get and atomics between two endpoints: data, refusals, notices, pieces and windows, and what is
+ * said of them where memory is wanting. */
 #include "pair.h"
 
 enum { REGION = 400000, KEY = 7, GUARD = 64 };
@@ -477,6 +478,124 @@ static void put_get__refused_has_no_length(void **state)
 	target_close();
 }
 
+/* ---- Want of memory ------------------------------------------------------------------------------------------ */
+
+static bool wanting; /* there is memory for so many blocks more, and then for none */
+static unsigned blocks_left;
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+static bool block_refused(void)
+{
+	if (!wanting)
+		return false;
+	if (blocks_left == 0)
+		return true;
+	blocks_left--;
+	return false;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return block_refused() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return block_refused() ? NULL : __real_malloc(size);
+}
+
+/* Receives that nothing comes for, until so many requests are left. */
+static void requests_leave(struct thole_endpoint *endpoint, uint32_t left)
+{
+	static uint8_t byte;
+
+	for (uint64_t tag = UINT64_MAX; endpoint->requests.capacity - endpoint->requests.live > left; tag--)
+		assert_int_equal(thole_recv(endpoint, THOLE_ANY, &byte, 1, tag, ~UINT64_C(0), 0, NULL, NULL), 0);
+}
+
+static void ring_fill(struct thole_endpoint *from, uint32_t to)
+{
+	while (thole_send(from, to, "", 1, 0, 0, THOLE_QUIET | THOLE_OR_NOT, NULL, NULL) == 0)
+		;
+}
+
+enum access { ACCESS_PUT, ACCESS_PUT_IMM, ACCESS_GET, ACCESS_SUM, ACCESS_FETCH, ACCESS_FETCH_LONG, ACCESSES };
+
+/* One of so many bytes; the region has KEY where its owner is told of all of them, and KEY + 1 where it is not. */
+static struct thole_request *access_start(enum access access, struct iovec *memory)
+{
+	static uint64_t operands[THOLE_ATOMIC_BYTES_MAX / 8], former[THOLE_ATOMIC_BYTES_MAX / 8];
+	struct thole_atomic sum = {.op = THOLE_SUM, .type = THOLE_UINT64, .operand = operands, .key = KEY,
+				   .count = access == ACCESS_FETCH_LONG ? THOLE_ATOMIC_BYTES_MAX / 8 : 1,
+				   .result = access == ACCESS_SUM ? NULL : former};
+	bool imm = access == ACCESS_PUT_IMM;
+	struct thole_request *request = NULL;
+	int error;
+
+	operands[0] = 1;
+	if (access == ACCESS_GET)
+		error = thole_get(target.pair.a, target.pair.a_to_b, memory, 1, KEY, 0, 0, NULL, &request);
+	else if (access <= ACCESS_PUT_IMM)
+		error = thole_put(target.pair.a, target.pair.a_to_b, memory, 1, imm ? KEY + 1 : KEY, 0, 5,
+				  imm ? THOLE_IMM : 0, NULL, &request);
+	else
+		error = thole_atomic(target.pair.a, target.pair.a_to_b, &sum, 0, NULL, &request);
+	assert_int_equal(error, 0);
+	return request;
+}
+
+static void told_case(enum access access, uint32_t left, bool full)
+{
+	uint8_t bytes[8] = {0}, before[8];
+	struct iovec memory = {bytes, sizeof(bytes)};
+	struct thole_completion notice;
+	struct thole_request *request;
+	struct thole_region *quiet;
+	bool done, told, lost;
+	int status;
+
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC | THOLE_NOTIFY);
+	assert_int_equal(thole_expose(target.pair.b, target.memory + GUARD, REGION, THOLE_ACCESS_PUT, KEY + 1, NULL,
+				      &quiet),
+			 0);
+	assert_int_equal(put(bytes, 1, 1, KEY, 8, 0), 0);
+	assert_int_equal(thole_poll(target.pair.b, &notice, 1), 1);
+	if (full)
+		ring_fill(target.pair.b, target.pair.b_to_a);
+	requests_leave(target.pair.b, left);
+	memcpy(before, target.memory + GUARD, sizeof(before));
+	request = access_start(access, &memory);
+	wanting = true;
+	for (int i = 0; i < 100; i++)
+		thole_progress(target.pair.b);
+	wanting = false;
+	status = pair_finish(&target.pair, target.pair.a, request, NULL);
+	done = access == ACCESS_GET ? !status : memcmp(before, target.memory + GUARD, sizeof(before)) != 0;
+	told = thole_poll(target.pair.b, &notice, 1) == 1;
+	lost = pair_counter(target.pair.b, "peers_gone") > 0; /* then its origin knows that nobody knows */
+	if ((lost ? !status : done != !status) || told != done || (lost && !full))
+		fail_msg("access %d, %u requests left, %s: status %d, done %d, told %d", (int)access, left,
+			 full ? "no room" : "room", status, done, told);
+	if (left > 2 && !full)
+		assert_int_equal(status, access == ACCESS_FETCH_LONG ? THOLE_ERR_MEMORY : 0);
+	target_close();
+}
+
+/* Who has no memory to say so does nothing: whoever asks again would have it done twice. And what is done is told to
+ * both, unless one is lost to the other. */
+static void told__both_sides_if_it_is_done(void **state)
+{
+	(void)state;
+	for (int access = 0; access < ACCESSES; access++)
+		for (uint32_t left = 0; left < 4; left++)
+			for (int full = 0; full < 2; full++)
+				told_case((enum access)access, left, full);
+}
+
 /* ---- Records that no correct peer sends -------------------------------------------------------------------------- */
 
 static const uint8_t payload[64];
@@ -558,7 +677,6 @@ static void get__is_answered_with_another_length(void **state)
 	target_close();
 }
 
-/* Whatever was under way ends with the peer. */
 /* Each answer ends what it answers: a get is not over with the word that a message was taken, nor a message with an
  * answer to a get. */
 static void answer__of_another_kind_ends_nothing(void **state)
@@ -587,6 +705,7 @@ static void answer__of_another_kind_ends_nothing(void **state)
 	target_close();
 }
 
+/* Whatever was under way ends with the peer. */
 static void gone__pending_operations_end(void **state)
 {
 	static uint8_t bytes[REGION];
@@ -642,6 +761,7 @@ int main(void)
 		cmocka_unit_test(atomic__operates_and_fetches),
 		cmocka_unit_test(atomic__refused),
 		cmocka_unit_test(put_get__refused_has_no_length),
+		cmocka_unit_test(told__both_sides_if_it_is_done),
 		cmocka_unit_test(atomic__of_operands_that_cannot_be),
 		cmocka_unit_test(get__is_answered_with_another_length),
 		cmocka_unit_test(answer__of_another_kind_ends_nothing),
