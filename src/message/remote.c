@@ -494,6 +494,7 @@ static int remote_start(struct thole_request *request, uint64_t key, uint64_t of
 {
 	const struct transport *transport = request->peer->base.transport;
 	uint64_t length = request->vector.length;
+	int error;
 
 	if (!transport->access || request->flags & THOLE_IMM || request->peer->backlog_count)
 		return message_start(request, request_p);
@@ -503,8 +504,13 @@ static int remote_start(struct thole_request *request, uint64_t key, uint64_t of
 						    .inject = request->flags & THOLE_INJECT};
 	request->state = REQUEST_ACCESSING;
 	request->handle = request_p != NULL;
-	if (!transport->access(&request->access))
-		return message_start(request, request_p);
+	if (!transport->access(&request->access)) {
+		if (!request->peer->base.gone)
+			return message_start(request, request_p);
+		error = peer_gone(request->peer); /* it is, since there was no memory to ask it for what that takes */
+		request_free(request);
+		return error;
+	}
 	if (request_p)
 		*request_p = request;
 	endpoint_carry(request->endpoint, request->peer, length);

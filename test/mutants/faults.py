@@ -3487,6 +3487,12 @@ FAULTS = [
         "\tif (request->notify)\n\t\tremote_notify(request, THOLE_OP_REMOTE_GET",
     ),
     Fault(
+        "a put begins whose peer is lost",
+        REMOTE,
+        "\t\tif (!request->peer->base.gone)\n\t\t\treturn message_start",
+        "\t\tif (request->peer)\n\t\t\treturn message_start",
+    ),
+    Fault(
         "a peer's access is told if there is memory for that",
         REMOTE,
         "\trequest->context = remote_context(request);\n\trequest_complete(request, 0);\n",

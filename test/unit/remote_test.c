@@ -596,6 +596,45 @@ static void told__both_sides_if_it_is_done(void **state)
 				told_case((enum access)access, left, full);
 }
 
+/* To ask for what it takes may end the peer. */
+static void lost_case(bool get, unsigned blocks)
+{
+	static uint8_t bytes[8];
+	struct iovec memory = {bytes, sizeof(bytes)};
+	struct thole_request *request = NULL;
+	uint8_t back[8];
+	int error;
+
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	assert_int_equal(put(bytes, 0, 1, KEY, 0, THOLE_IMM), 0); /* they are connected */
+	ring_fill(target.pair.a, target.pair.a_to_b);
+	requests_leave(target.pair.a, 1);
+	blocks_left = blocks;
+	wanting = true;
+	memory.iov_base = get ? back : bytes;
+	error = get ? thole_get(target.pair.a, target.pair.a_to_b, &memory, 1, KEY, 0, 0, NULL, &request)
+		    : thole_put(target.pair.a, target.pair.a_to_b, &memory, 1, KEY, 0, 0, 0, NULL, &request);
+	wanting = false;
+	if (error) {
+		assert_int_equal(error, THOLE_ERR_MEMORY);
+		assert_int_equal(target.pair.a->requests.capacity - target.pair.a->requests.live, 1);
+		assert_int_equal(pair_counter(target.pair.a, "peers_gone"), 1);
+	} else {
+		assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+	}
+	assert_int_equal(error != 0, blocks == 1);
+	target_close();
+}
+
+static void lost__while_it_is_asked(void **state)
+{
+	(void)state;
+	for (unsigned blocks = 0; blocks < 4; blocks++) {
+		lost_case(false, blocks);
+		lost_case(true, blocks);
+	}
+}
+
 /* ---- Records that no correct peer sends -------------------------------------------------------------------------- */
 
 static const uint8_t payload[64];
@@ -762,6 +801,7 @@ int main(void)
 		cmocka_unit_test(atomic__refused),
 		cmocka_unit_test(put_get__refused_has_no_length),
 		cmocka_unit_test(told__both_sides_if_it_is_done),
+		cmocka_unit_test(lost__while_it_is_asked),
 		cmocka_unit_test(atomic__of_operands_that_cannot_be),
 		cmocka_unit_test(get__is_answered_with_another_length),
 		cmocka_unit_test(answer__of_another_kind_ends_nothing),
