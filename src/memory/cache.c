@@ -89,11 +89,19 @@ static bool entry_right(const struct cache_entry *entry)
 	return __atomic_load_n(entry->word, __ATOMIC_ACQUIRE) == entry->generation;
 }
 
+/* Whether so long a one may be kept. If not, nothing goes for it, be it that the registrar refuses it, or that it takes
+ * it since its bytes do not count. */
+static bool cache_keeps(const struct cache *cache, uint64_t length)
+{
+	return length <= cache->bytes_max;
+}
+
 /* One that is neither idle nor listed goes. */
 static void entry_leave(struct cache *cache, struct cache_entry *entry)
 {
 	cache->registrar->leave(cache->arg, entry);
-	cache->bytes -= entry->length;
+	if (cache_keeps(cache, entry->length))
+		cache->bytes -= entry->length;
 	entry->next = cache->free;
 	cache->free = entry;
 }
@@ -132,10 +140,11 @@ void cache_fini(struct cache *cache)
 static int cache_enter(struct cache *cache, uint64_t address, uint64_t length, uint32_t access,
 		       struct cache_entry **entry_p)
 {
+	bool keeps = cache_keeps(cache, length);
 	struct cache_entry *entry;
 	int status;
 
-	while (!cache->free || (cache->idle_count && cache->bytes + length > cache->bytes_max))
+	while (!cache->free || (keeps && cache->idle_count && cache->bytes + length > cache->bytes_max))
 		if (!cache_evict(cache))
 			return CACHE_FULL;
 	entry = cache->free;
@@ -143,14 +152,15 @@ static int cache_enter(struct cache *cache, uint64_t address, uint64_t length, u
 	*entry = (struct cache_entry){.address = address, .length = length, .access = access, .uses = 1};
 	do
 		status = cache->registrar->enter(cache->arg, entry);
-	while (status == CACHE_FULL && cache_evict(cache));
+	while (status == CACHE_FULL && keeps && cache_evict(cache));
 	if (status) {
 		entry->next = cache->free;
 		cache->free = entry;
 		return status;
 	}
-	cache->bytes += length;
-	if (entry->word)
+	if (keeps)
+		cache->bytes += length;
+	if (keeps && entry->word)
 		entry_list(cache, entry);
 	*entry_p = entry;
 	return 0;

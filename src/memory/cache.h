@@ -13,7 +13,7 @@
  *
  * Those that nobody uses go when there are too many of them, or their bytes too many, and when the registrar has no
  * room: least recently used first. One that is in use stays; if it becomes wrong meanwhile, it is found no more, and
- * goes with its last use.
+ * goes with its last use. One that by itself has too many bytes is not kept, and nobody goes for it.
  *
  * Invariants: an entry is free, or entered; of the entered ones those without a use are idle and in order of use;
  * what can be found has a word. Pure; no thread safety.
@@ -68,7 +68,7 @@ struct cache {
 	uint32_t room;
 	uint32_t shift;        /* of hashes, to chains */
 	uint32_t idle_count, idle_max;
-	uint64_t bytes, bytes_max; /* of all that are entered */
+	uint64_t bytes, bytes_max; /* of all that are entered and may be kept */
 	struct cache_counts counts;
 };
 
@@ -76,7 +76,7 @@ struct cache {
 size_t cache_size(uint32_t room);
 
 /* memory: cache_size(room) bytes, aligned as malloc does. Of the room entries at most idle_max are kept without a use,
- * and idle ones go while all have more than bytes_max. */
+ * and idle ones go while all have more than bytes_max, but for those that have more by themselves. */
 void cache_init(struct cache *cache, void *memory, uint32_t room, uint32_t idle_max, uint64_t bytes_max);
 /* Whose registrations they are; once, before the first use. */
 void cache_serve(struct cache *cache, const struct cache_registrar *registrar, void *arg);
@@ -84,7 +84,8 @@ void cache_serve(struct cache *cache, const struct cache_registrar *registrar, v
 void cache_fini(struct cache *cache);
 
 /* A registration of [address, address + length) with at least these bits of access, to be used until cache_give.
- * Returns 0; an error of the registrar's; or CACHE_FULL: all are in use, try again when one is given back. */
+ * Returns 0; an error of the registrar's; or CACHE_FULL: all are in use, try again when one is given back, or it is too
+ * long. */
 int cache_take(struct cache *cache, uint64_t address, uint64_t length, uint32_t access, struct cache_entry **entry_p);
 void cache_give(struct cache *cache, struct cache_entry *entry);
 

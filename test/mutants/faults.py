@@ -3344,8 +3344,26 @@ FAULTS = [
     Fault(
         "an error of one registration costs all others",
         CACHE,
+        "while (status == CACHE_FULL && keeps && cache_evict(cache));",
+        "while (status && keeps && cache_evict(cache));",
+    ),
+    Fault(
+        "a registration that is too long makes all others go before it is refused",
+        CACHE,
+        "(keeps && cache->idle_count && cache",
+        "(cache->idle_count && cache",
+    ),
+    Fault(
+        "a registration that is refused as too long makes all others go",
+        CACHE,
+        "while (status == CACHE_FULL && keeps && cache_evict(cache));",
         "while (status == CACHE_FULL && cache_evict(cache));",
-        "while (status && cache_evict(cache));",
+    ),
+    Fault(
+        "a registration that is too long is kept",
+        CACHE,
+        "if (keeps && entry->word)",
+        "if (entry->word)",
     ),
     Fault(
         "a driver of another version is used",

@@ -202,6 +202,33 @@ static void full(void **state)
 	cache_end(&cache);
 }
 
+/* What is more than all that may be kept costs nobody's place, whether the registrar takes it or not. */
+static void too_long(void **state)
+{
+	enum { SHORT = 5 };
+	struct cache_entry *more;
+	struct cache cache;
+
+	(void)state;
+	cache_make(&cache, 8, 8, 100);
+	for (uint64_t i = 0; i < SHORT; i++)
+		use(&cache, i, 10, 0);
+	registrar.refuse = CACHE_FULL;
+	assert_int_equal(cache_take(&cache, 9, 101, 0, &more), CACHE_FULL);
+	assert_counts(&cache, 0, SHORT + 1, 0, 0);
+	registrar.refuse = 0;
+	assert_int_equal(take(&cache, 9, 101, 0, &more), SHORT);
+	assert_int_equal(use(&cache, 10, 50, 0), SHORT + 1); /* beside it there is as much room as before */
+	for (uint64_t i = 0; i < SHORT; i++)
+		assert_int_equal(use(&cache, i, 10, 0), i);
+	cache_give(&cache, more);
+	assert_int_equal(registrar.made[SHORT].uses, 0);
+	assert_int_equal(use(&cache, 9, 100, 0), SHORT + 2); /* just as much as may be kept is kept, alone */
+	assert_int_equal(use(&cache, 9, 100, 0), SHORT + 2);
+	assert_counts(&cache, SHORT + 1, SHORT + 4, 0, SHORT + 1);
+	cache_end(&cache);
+}
+
 static void one_place(void **state)
 {
 	struct cache cache;
@@ -257,9 +284,11 @@ static void model_sum(uint32_t *all_p, uint32_t *idle_p, uint64_t *bytes_p)
 	*all_p = *idle_p = 0;
 	*bytes_p = 0;
 	for (uint32_t i = 0; i < model.count; i++) {
-		*all_p += model.entries[i].there;
-		*idle_p += model.entries[i].there && model.entries[i].uses == 0;
-		*bytes_p += model.entries[i].there ? model.entries[i].length : 0;
+		const struct model_entry *entry = model.entries + i;
+
+		*all_p += entry->there;
+		*idle_p += entry->there && entry->uses == 0;
+		*bytes_p += entry->there && entry->length <= BYTES ? entry->length : 0;
 	}
 }
 
@@ -307,7 +336,7 @@ static void model_take(const struct cache_entry *taken, int status, uint64_t add
 			model_leave(entry);
 	}
 	model.counts.misses++;
-	for (model_sum(&all, &idle, &bytes); all == ROOM || (idle && bytes + length > BYTES);
+	for (model_sum(&all, &idle, &bytes); all == ROOM || (idle && bytes + length > BYTES && length <= BYTES);
 	     model_sum(&all, &idle, &bytes)) {
 		if (idle == 0) {
 			assert_int_equal(status, CACHE_FULL);
@@ -317,7 +346,7 @@ static void model_take(const struct cache_entry *taken, int status, uint64_t add
 	}
 	assert_int_equal(status, 0);
 	entry = model.entries + model.count++;
-	*entry = (struct model_entry){address, length, taken->handle, access, 1, 0, false, true, true};
+	*entry = (struct model_entry){address, length, taken->handle, access, 1, 0, false, length <= BYTES, true};
 	assert_int_equal(registrar.made[taken->handle].address, address);
 	assert_int_equal(registrar.made[taken->handle].length, length);
 	assert_int_equal(registrar.made[taken->handle].access, access);
@@ -363,7 +392,8 @@ static void history(uint64_t seed)
 	cache_make(&cache, ROOM, IDLE, BYTES);
 	for (int step = 0; step < 1500; step++) {
 		uint32_t what = random_below(&seed, 100), recent = registrar.next < 24 ? registrar.next : 24;
-		uint64_t address = 1000 * random_below(&seed, 5), length = 20 + 30 * random_below(&seed, 3);
+		uint64_t address = 1000 * random_below(&seed, 5);
+		uint64_t length = random_below(&seed, 12) ? 20 + 30 * random_below(&seed, 3) : BYTES + 1;
 		uint32_t access = random_below(&seed, 4) == 0 ? CACHE_WRITE : 0;
 
 		if (what < 50 && count < ROOM + 40) {
@@ -401,7 +431,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(found), cmocka_unit_test(invalid),          cmocka_unit_test(blind),
-		cmocka_unit_test(full),  cmocka_unit_test(one_place),        cmocka_unit_test(random_histories),
+		cmocka_unit_test(full),  cmocka_unit_test(too_long),         cmocka_unit_test(one_place),
+		cmocka_unit_test(random_histories),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
