@@ -23,6 +23,10 @@ int message_request(struct thole_endpoint *endpoint, uint32_t peer, enum thole_o
 		    const struct iovec *segments, size_t count, unsigned flags, void *context,
 		    struct thole_request **request_p);
 
+/* Room gets little: look whether there is more. That takes notice of whatever has come, so who sleeps until something
+ * comes is woken. */
+void message_make_room(struct thole_endpoint *endpoint);
+
 /* Submit it and hand out its handle. */
 int message_start(struct thole_request *request, struct thole_request **request_p);
 

@@ -453,6 +453,12 @@ int message_poll(struct thole_endpoint *endpoint)
 	return n + message_uncork(endpoint);
 }
 
+void message_make_room(struct thole_endpoint *endpoint)
+{
+	message_poll(endpoint);
+	transport_rouse(&endpoint->base, 0);
+}
+
 /* There was no room, or it waits behind what found none. That there is some again may have come already, and its user
  * may look at nothing for long: look now, and again each time that twice as much waits. */
 static void message_look(struct peer *peer)
@@ -481,7 +487,7 @@ int message_start(struct thole_request *request, struct thole_request **request_
 	if (peer->backlog_count)
 		message_look(peer);
 	else if (peer->endpoint->base.tight)
-		message_poll(peer->endpoint);
+		message_make_room(peer->endpoint);
 	return 0;
 }
 

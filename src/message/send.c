@@ -173,7 +173,7 @@ static inline bool send_short(struct thole_endpoint *endpoint, struct sending se
 					 &(struct sending){send.tag, send.imm, send.context, send.peer, flags},
 					 buffer, length, request_p);
 	if (__builtin_expect(endpoint->base.tight, 0))
-		message_poll(endpoint);
+		message_make_room(endpoint);
 	return true;
 }
 

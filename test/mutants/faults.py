@@ -6760,6 +6760,12 @@ FAULTS = [
         "if (__builtin_expect(endpoint->base.tight, 0) && !buffer)",
     ),
     Fault(
+        "a send that looks for room leaves an event loop asleep",
+        MESSAGE,
+        "\tmessage_poll(endpoint);\n\ttransport_rouse(&endpoint->base, 0);\n",
+        "\tmessage_poll(endpoint);\n",
+    ),
+    Fault(
         "nobody looks for credit before there is none",
         "src/transport/verbs/records.c",
         "slot->number >= pair->few_at || ",

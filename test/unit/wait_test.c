@@ -935,6 +935,36 @@ static void arm__and_others_look(void **state)
 	}
 }
 
+/* A send that looks whether there is more room, since that gets little, takes notice of whatever has come, and no
+ * descriptor shows that any more. */
+static void arm__and_send_with_little_room(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static const struct iovec nothing = {NULL, 0};
+
+	(void)state;
+	for (int whole = 0; whole < 2; whole++) {
+		struct pair pair;
+
+		pair_open(&pair, options);
+		assert_int_equal(thole_send(pair.b, pair.b_to_a, NULL, 0, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+		pair_idle(&pair);
+		while (thole_arm(pair.b) != 0)
+			thole_progress(pair.b);
+		assert_int_not_equal(pair.b->base.asleep_until_ns, 0);
+		pair.b->base.tight = true;
+		if (whole)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, NULL, 0, 0, 0, THOLE_QUIET, NULL, NULL), 0);
+		else
+			assert_int_equal(thole_sendv(pair.b, pair.b_to_a, &nothing, 1, 0, 0, THOLE_QUIET, NULL, NULL),
+					 0);
+		assert_false(pair.b->base.tight); /* it has looked */
+		assert_int_equal(pair.b->base.asleep_until_ns, 0);
+		assert_true(endpoint_of(pair.b)->roused);
+		pair_close(&pair);
+	}
+}
+
 /* In a thread of its own, which ends. */
 static void other_does(void *(*run)(void *arg), void *arg)
 {
@@ -1315,6 +1345,7 @@ int main(void)
 		cmocka_unit_test(arm__and_send_beside_who_tends),
 		cmocka_unit_test(arm__and_receive),
 		cmocka_unit_test(arm__and_others_look),
+		cmocka_unit_test(arm__and_send_with_little_room),
 		cmocka_unit_test(rouse__the_earlier_stays),
 		cmocka_unit_test(arm__and_others_wait),
 		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
