@@ -110,6 +110,10 @@ static int prov_region_bind_counter(struct prov_region *region, struct prov_coun
 	for (size_t slot = 0; slot < domain->charge.endpoint_count && !error; slot++)
 		if (domain->charge.endpoints[slot])
 			error = prov_region_watch(region, domain->charge.endpoints[slot]);
+	if (error) {
+		region->counter = NULL;
+		counter->users--;
+	}
 	return error;
 }
 

@@ -92,6 +92,7 @@ void prov_watch_close(struct prov_watch *watch)
 int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
 {
 	struct thole_endpoint **endpoints;
+	int error;
 
 	for (size_t i = 0; i < watch->count; i++)
 		if (watch->endpoints[i] == endpoint)
@@ -100,8 +101,10 @@ int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
 	if (!endpoints)
 		return -FI_ENOMEM;
 	watch->endpoints = endpoints;
-	endpoints[watch->count++] = endpoint;
-	return watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));
+	error = watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));
+	if (!error)
+		endpoints[watch->count++] = endpoint;
+	return error;
 }
 
 static void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *endpoint)

@@ -4031,6 +4031,18 @@ FAULTS = [
         "if (sink->cq)",
     ),
     Fault(
+        "an endpoint that there was no watch left for counts as watched",
+        "provider/prov_watch.c",
+        "\tif (!error)\n\t\tendpoints[watch->count++] = endpoint;",
+        "\tendpoints[watch->count++] = endpoint;",
+    ),
+    Fault(
+        "a counter that cannot watch the endpoints stays a region's",
+        "provider/prov_region.c",
+        "\tif (error) {\n\t\tregion->counter = NULL;\n\t\tcounter->users--;\n\t}\n",
+        "",
+    ),
+    Fault(
         "a failure without a context is entered nowhere",
         "provider/prov_completion.c",
         "if (sink->cq && (error.op_context || !silent))",
@@ -7606,8 +7618,8 @@ FAULTS = [
     Fault(
         "an endpoint that is bound after the descriptor was made wakes nobody",
         "provider/prov_watch.c",
-        "return watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));",
-        "return 0;",
+        "error = watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));",
+        "error = 0;",
     ),
     Fault(
         "a queue that is closed leaves its timer open",

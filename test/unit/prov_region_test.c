@@ -3,7 +3,23 @@
  * once. */
 #include "prov_objects.h"
 
+#include <errno.h>
+#include <sys/epoll.h>
+
 #include "prov_region.h"
+
+static int refusing = -1; /* the epoll descriptor that there are no watches left for */
+
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (epoll != refusing)
+		return __real_epoll_ctl(epoll, what, fd, event);
+	errno = ENOSPC;
+	return -1;
+}
 
 static char memory[64];
 static int reg(uint64_t access, uint64_t key, struct fid_mr **mr_p)
@@ -111,6 +127,33 @@ static void counter__needs_notices(void **state)
 	assert_int_equal(fi_close(&cntr->fid), 0);
 }
 
+/* A counter that cannot watch the endpoints is not the region's, and may be once it can. */
+static void counter__that_cannot_watch(void **state)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+	struct fid_cntr *cntr;
+	struct fid_ep *ep;
+	struct fid_mr *mr;
+
+	(void)state;
+	objects_domain(&objects)->rma_event = true;
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	assert_int_equal(reg(FI_REMOTE_WRITE, 1, &mr), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_cntr_open(objects.domain, &attr, &cntr, NULL), 0);
+		refusing = container_of(cntr, struct prov_counter, fid)->watch.epoll;
+		assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), -ENOSPC);
+		refusing = -1;
+		assert_null(container_of(mr, struct prov_region, fid)->counter);
+		if (i)
+			assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), 0);
+		assert_int_equal(fi_close(&cntr->fid), i ? -FI_EBUSY : 0);
+	}
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&cntr->fid), 0);
+	assert_int_equal(fi_close(&ep->fid), 0);
+}
+
 /* A region's counter is fed by all endpoints; it outlives each of them, and the region. */
 static void counter__forgets_endpoints(void **state)
 {
@@ -178,6 +221,7 @@ int main(void)
 						objects_teardown),
 		cmocka_unit_test_setup_teardown(key__is_taken_once, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(counter__needs_notices, objects_setup, objects_teardown),
+		cmocka_unit_test_setup_teardown(counter__that_cannot_watch, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(counter__forgets_endpoints, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(key__is_taken_once_without_endpoints, objects_setup, objects_teardown),
 		cmocka_unit_test_setup_teardown(reg__of_one_piece_of_memory, objects_setup, objects_teardown),

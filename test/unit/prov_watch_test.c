@@ -2,8 +2,10 @@
 /* Watches: whose endpoints are listed, and which events make their descriptor readable. */
 #include "prov_objects.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
 #include "descriptors.h"
@@ -11,6 +13,18 @@
 #include "prov_watch.h"
 
 static bool pending; /* something is to be handled, so nobody may sleep */
+static int refusing = -1; /* the epoll descriptor that there are no watches left for */
+
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (epoll != refusing)
+		return __real_epoll_ctl(epoll, what, fd, event);
+	errno = ENOSPC;
+	return -1;
+}
 
 int __real_thole_arm(struct thole_endpoint *endpoint);
 int __wrap_thole_arm(struct thole_endpoint *endpoint);
@@ -153,6 +167,22 @@ static void message__to_an_endpoint_that_came_later_wakes(void **state)
 	assert_true(readable());
 }
 
+/* An endpoint that there was no watch left for is in none: it can be added again, and wakes then. */
+static void message__to_an_endpoint_that_could_not_be_watched_wakes(void **state)
+{
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	refusing = watch.epoll;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(prov_watch_add(&watch, thole), -ENOSPC);
+	refusing = -1;
+	assert_int_equal(watch.count, 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_arm(&watch), 0);
+	send_to_itself();
+	assert_true(readable());
+}
+
 /* Whoever went to sleep on it would have to be woken by the next one. */
 static void message__that_waits_is_not_slept_over(void **state)
 {
@@ -257,6 +287,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(message__wakes, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__of_an_endpoint_that_is_forgotten, setup, teardown),
 		cmocka_unit_test_setup_teardown(message__to_an_endpoint_that_came_later_wakes, setup, teardown),
+		cmocka_unit_test_setup_teardown(message__to_an_endpoint_that_could_not_be_watched_wakes, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(message__that_waits_is_not_slept_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__leaves_no_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(wake__leaves_files_of_the_programs_alone, setup, teardown),
