@@ -516,6 +516,21 @@ def test_rank__a_signal_comes_once(build: Path, *, group: bool) -> None:
         assert process.wait(timeout=WAIT_S) == 1
 
 
+HOLDING = """
+import os, sys
+report = os.stat(os.environ["THOLE_REPORT"])
+sys.exit(report.st_blocks * 512 < report.st_size)
+"""
+
+
+def test_rank__has_all_memory_to_count_in(build: Path) -> None:
+    """What there is none for when it is counted in ends the program, by SIGBUS."""
+    line = [build / "tools" / "rank" / "thole-rank", "T", "--", sys.executable, "-c", HOLDING]
+    env = {**os.environ, "FI_PROVIDER_PATH": str(build / "provider")}
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 FILLING = """
 import os
 os.set_blocking(2, False)

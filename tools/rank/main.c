@@ -155,6 +155,7 @@ static int report_make(struct rank *rank)
 	char path[64];
 
 	if (fd < 0 || !limits_file(sizeof(*rank->report)) || ftruncate(fd, sizeof(*rank->report)) != 0 ||
+	    limits_allocate(fd, 0, sizeof(*rank->report)) != 0 || /* else the program's first count may be SIGBUS */
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
 		return -1;
 	rank->report = mmap(NULL, sizeof(*rank->report), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
