@@ -222,7 +222,8 @@ void ucx_endpoint_free(struct ucp_ep *endpoint)
 
 void ucx_endpoint_leave(struct ucp_ep *endpoint)
 {
-	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling && !endpoint->watching)
+	if (endpoint->closed && list_empty(&endpoint->sends) && !endpoint->telling && !endpoint->watching &&
+	    !endpoint->owes)
 		ucx_endpoint_free(endpoint);
 }
 

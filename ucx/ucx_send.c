@@ -47,8 +47,38 @@ int ucx_send_ahead(struct ucp_ep *endpoint, const void *buffer, size_t length, u
 	return 0;
 }
 
-/* Data of an active message has ended in its call. Where it does not go, what went ahead is taken back, or an empty
- * message is sent in its place, for which the peer waits. */
+/* An empty message goes instead of data that does not, for which the peer waits. There may be no memory for that
+ * either: then it is owed. With the lock. */
+static void ucx_send_instead(struct ucp_ep *endpoint, uint64_t tag)
+{
+	struct ucp_worker *worker = endpoint->worker;
+	struct ucx_request *ahead;
+	int error = ucx_send_ahead(endpoint, NULL, 0, tag, &ahead);
+	bool owes = error == THOLE_ERR_MEMORY || error == THOLE_ERR_AGAIN || error == THOLE_ERR_SYSTEM;
+
+	worker->owing += (uint32_t)owes - endpoint->owes;
+	endpoint->owes = owes;
+	endpoint->owed = tag;
+}
+
+void ucx_send_owed(struct ucp_worker *worker)
+{
+	struct list_node *node = list_first(&worker->endpoints);
+	struct ucp_ep *endpoint;
+
+	while (node && !container_of(node, struct ucp_ep, node)->owes)
+		node = list_next(&worker->endpoints, node);
+	if (!node)
+		return;
+	endpoint = container_of(node, struct ucp_ep, node);
+	list_remove(node);
+	list_push_back(&worker->endpoints, node); /* the next one's turn is the next time */
+	ucx_send_instead(endpoint, endpoint->owed);
+	ucx_endpoint_leave(endpoint);
+}
+
+/* Data of an active message has ended in its call. Where it does not go, what went ahead is taken back, or something is
+ * sent in its place. */
 static __attribute__((noinline)) void ucx_send_followed(struct ucp_ep *endpoint, struct ucx_request *request,
 							uint64_t tag, bool failed)
 {
@@ -57,7 +87,7 @@ static __attribute__((noinline)) void ucx_send_followed(struct ucp_ep *endpoint,
 	if (ahead)
 		request->pair = ahead->pair = NULL;
 	if (failed && (!ahead || !thole_cancel_context(endpoint->thole, ahead)))
-		ucx_send_ahead(endpoint, NULL, 0, tag, &ahead);
+		ucx_send_instead(endpoint, tag);
 }
 
 ucs_status_ptr_t ucx_send_begun(struct ucp_ep *endpoint, struct ucx_request *request, const void *buffer, size_t count,

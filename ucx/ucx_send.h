@@ -12,6 +12,9 @@
 int ucx_send_ahead(struct ucp_ep *endpoint, const void *buffer, size_t length, uint64_t tag,
 		   struct ucx_request **request_p);
 
+/* What the worker owes a peer in place of data that there was no memory to send, if there is now. With the lock. */
+void ucx_send_owed(struct ucp_worker *worker);
+
 /* Begin one with a request that ucx_call_begin gave, and leave the lock. flags: UCX_PLAIN or 0; thole_flags: enum
  * thole_flags. With UCX_FOLLOWS in the request's flags it is the data of an active message, of which ucx_send_ahead has
  * sent the beginning: its pair. Returns what the program's call does. */

@@ -102,6 +102,7 @@ struct ucp_worker {
 	uint64_t unasked;               /* sends under way that need no receive */
 	uint64_t unasked_max;           /* bytes of the longest such */
 	struct list_node endpoints;
+	uint32_t owing;                 /* of these; see ucp_ep.owes */
 	struct ucx_am_queue am;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
@@ -114,7 +115,9 @@ struct ucp_ep {
 	uint32_t peer;                /* Thole's handle */
 	bool closed;                  /* by the program: it goes with its last send, */
 	bool telling;                 /* and not while its error handler, or what watches on, is called, or waits, */
-	bool watching;                /* or while `watch` is a receive */
+	bool watching;                /* or while `watch` is a receive, */
+	bool owes;                    /* or the peer waits for data of an active message that does not come, and */
+	uint64_t owed;                /* an empty one with this tag could not be sent instead */
 	ucp_err_handler_t handler;    /* what to call when the peer goes, */
 	struct ucx_request watch;     /* which ends this receive; while `telling`, it is what the call waits by */
 	ucs_status_t failed;          /* what the handler was, or is to be, called with; UCS_OK: nothing */

@@ -15,6 +15,7 @@
 #include "ucx_flush.h"
 #include "ucx_log.h"
 #include "ucx_request.h"
+#include "ucx_send.h"
 
 enum {
 	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
@@ -177,6 +178,8 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 	handled = charge_progress(&worker->charge, worker->thole);
 	ended = ucx_request_ended(worker);
 	called = worker->am.handler_count > 0 && ucx_am_turn(worker);
+	if (__builtin_expect(worker->owing > 0, 0))
+		ucx_send_owed(worker);
 	charge_leave(&worker->charge);
 	if (ended)
 		ucx_request_tell_all(ended);

@@ -4043,6 +4043,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "data that does not come is waited for where there was no memory to say so",
+        "ucx/ucx_worker.c",
+        "if (__builtin_expect(worker->owing > 0, 0))",
+        "if (worker->owing > UINT32_MAX - 1)",
+    ),
+    Fault(
+        "an endpoint goes that owes its peer a word",
+        "ucx/ucx_endpoint.c",
+        " &&\n\t    !endpoint->owes)",
+        ")",
+    ),
+    Fault(
         "a failure without a context is entered nowhere",
         "provider/prov_completion.c",
         "if (sink->cq && (error.op_context || !silent))",

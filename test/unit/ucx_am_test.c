@@ -13,7 +13,7 @@ enum {
 	TURNS = 1000000, /* of progress until something is taken for lost */
 };
 
-static int sends, fails_at; /* the send so many is the one without memory; 0: none is */
+static int sends, fails_at, fails_to; /* so many is the first send without memory, and the last; 0: none is */
 
 int __real_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
 		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p);
@@ -23,7 +23,7 @@ int __wrap_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void
 int __wrap_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void *buffer, size_t length, uint64_t tag,
 		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
 {
-	if (++sends == fails_at)
+	if (++sends >= fails_at && sends <= fails_to)
 		return THOLE_ERR_MEMORY;
 	return __real_thole_send(endpoint, peer, buffer, length, tag, imm, flags, context, request_p);
 }
@@ -81,8 +81,9 @@ static void arrives(size_t wanted)
 	assert_int_equal(lengths, wanted);
 }
 
-/* Its receiver does not wait for the data: what others send is handled, and what comes next. */
-static void data__fails_in_its_call(bool waits)
+/* Its receiver does not wait for the data: what others send is handled, and what comes next. waits: the beginning finds
+ * no room. refused: so many more sends fail; closes: and the endpoint is closed meanwhile. */
+static void data__fails_in_its_call(bool waits, int refused, bool closes)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
 				     .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
@@ -104,16 +105,22 @@ static void data__fails_in_its_call(bool waits)
 		others++;
 	sends = 0;
 	fails_at = 2;
+	fails_to = 2 + refused;
 	failed = send_bytes(there, LONG);
 	assert_int_equal(UCS_PTR_STATUS(failed), UCS_ERR_NO_MEMORY);
-	fails_at = 0;
 	assert_int_equal(sends, waits ? 2 : 3);
+	if (closes)
+		assert_null(ucp_ep_close_nb(there, UCP_EP_CLOSE_MODE_FORCE));
 	for (int i = 0; i < 1000; i++) {
 		ucp_worker_progress(workers[0]);
 		ucp_worker_progress(workers[1]);
 	}
+	assert_int_equal(sends, waits ? 2 : 3 + refused); /* once it has gone it is owed no more */
+	fails_to = 0;
 	sends_bytes(itself, 10);
 	arrives(others + 10);
+	if (closes)
+		there = connect_to(workers[0]);
 	sends_bytes(there, LONG);
 	arrives(others + 10 + LONG);
 	for (int i = 0; i < 2; i++)
@@ -124,19 +131,29 @@ static void data__fails_in_its_call(bool waits)
 static void data__fails_when_its_beginning_has_left(void **state)
 {
 	(void)state;
-	data__fails_in_its_call(false);
+	data__fails_in_its_call(false, 0, false);
+}
+
+/* And there is no memory for what is to take its place. */
+static void data__fails_and_what_goes_instead(void **state)
+{
+	(void)state;
+	data__fails_in_its_call(false, 1, false);
+	data__fails_in_its_call(false, 3, false);
+	data__fails_in_its_call(false, 3, true);
 }
 
 static void data__fails_when_its_beginning_waits(void **state)
 {
 	(void)state;
-	data__fails_in_its_call(true);
+	data__fails_in_its_call(true, 0, false);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data__fails_when_its_beginning_has_left),
+		cmocka_unit_test(data__fails_and_what_goes_instead),
 		cmocka_unit_test(data__fails_when_its_beginning_waits),
 	};
 
