@@ -476,13 +476,13 @@ int message_start(struct thole_request *request, struct thole_request **request_
 	int error;
 
 	request->handle = request_p != NULL;
-	if (request_p)
-		*request_p = request;
 	error = message_submit(request);
 	if (error) {
 		request_free(request);
 		return error;
 	}
+	if (request_p)
+		*request_p = request;
 	endpoint_carry(peer->endpoint, peer, length); /* the request may have ended */
 	if (peer->backlog_count)
 		message_look(peer);

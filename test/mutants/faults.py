@@ -3505,6 +3505,13 @@ FAULTS = [
         "\tif (request->notify)\n\t\tremote_notify(request, THOLE_OP_REMOTE_GET",
     ),
     Fault(
+        "what is refused has a handle all the same",
+        MESSAGE,
+        "\trequest->handle = request_p != NULL;\n\terror = message_submit(request);\n",
+        "\trequest->handle = request_p != NULL;\n\tif (request_p)\n\t\t*request_p = request;\n"
+        "\terror = message_submit(request);\n",
+    ),
+    Fault(
         "a put begins whose peer is lost",
         REMOTE,
         "\t\tif (!request->peer->base.gone)\n\t\t\treturn message_start",

@@ -617,6 +617,7 @@ static void lost_case(bool get, unsigned blocks)
 	wanting = false;
 	if (error) {
 		assert_int_equal(error, THOLE_ERR_MEMORY);
+		assert_null(request);
 		assert_int_equal(target.pair.a->requests.capacity - target.pair.a->requests.live, 1);
 		assert_int_equal(pair_counter(target.pair.a, "peers_gone"), 1);
 	} else {
@@ -633,6 +634,28 @@ static void lost__while_it_is_asked(void **state)
 		lost_case(false, blocks);
 		lost_case(true, blocks);
 	}
+}
+
+/* Who is refused has no handle either. */
+static void refused__has_no_handle(void **state)
+{
+	uint64_t one = 1, former;
+	const struct thole_atomic sum = {.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
+					 .result = &former, .key = KEY};
+	struct thole_request *request = NULL;
+
+	(void)state;
+	target_open(no_options, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC);
+	assert_int_equal(atomic(&sum, NULL), 0);
+	ring_fill(target.pair.a, target.pair.a_to_b);
+	blocks_left = 0;
+	wanting = true; /* for a copy of the operand */
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &sum, 0, NULL, &request), THOLE_ERR_MEMORY);
+	wanting = false;
+	assert_null(request);
+	assert_int_equal(thole_atomic(target.pair.a, target.pair.a_to_b, &sum, 0, NULL, &request), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.a, request, NULL), 0);
+	target_close();
 }
 
 /* ---- Records that no correct peer sends -------------------------------------------------------------------------- */
@@ -802,6 +825,7 @@ int main(void)
 		cmocka_unit_test(put_get__refused_has_no_length),
 		cmocka_unit_test(told__both_sides_if_it_is_done),
 		cmocka_unit_test(lost__while_it_is_asked),
+		cmocka_unit_test(refused__has_no_handle),
 		cmocka_unit_test(atomic__of_operands_that_cannot_be),
 		cmocka_unit_test(get__is_answered_with_another_length),
 		cmocka_unit_test(answer__of_another_kind_ends_nothing),
