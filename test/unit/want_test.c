@@ -3,7 +3,8 @@
  * Want of memory, descriptors or threads, at any call: two endpoints are opened, talk in every way, and close, again
  * and again, and each time another of the calls by which the library asks for something is refused, and some behind it.
  *
- * Whatever it is: no crash, every request ends, what ended well is right, and nothing is left over.
+ * Whatever it is: no crash, every request ends, what ended well is right, both sides agree on what was done, a third
+ * endpoint goes on as if nothing had been, and nothing is left over.
  *
  * Wrapped are the calls of the library and of this file alone; what the C library asks for itself is not refused.
  */
@@ -27,7 +28,9 @@ enum {
 	REQUESTS = 32,
 	LONG = 300000,        /* bytes of the longest message: not eager */
 	REGION = 100000,
+	CELL = REGION - 8,    /* where atomics add; puts and gets end before it */
 	KEY = 9,
+	ACCESSES = 8,
 	TURNS = PAIR_TURNS_MAX,
 };
 
@@ -238,11 +241,12 @@ struct said {
 static struct talk {
 	struct pair pair;
 	struct said said[REQUESTS];
-	unsigned count;
+	unsigned count, accesses; /* of `said`; the first of the accesses, behind all messages */
 	struct thole_region *region;
 } talk;
 
-static uint8_t from[LONG], to[REQUESTS][LONG], region[REGION];
+static uint8_t from[LONG], to[REQUESTS][LONG];
+static _Alignas(8) uint8_t region[REGION];
 
 static void said_test(struct thole_endpoint *endpoint, struct thole_request **request_p, int *status_p)
 {
@@ -275,35 +279,57 @@ static void say(size_t length, bool late, unsigned flags)
 					  &said->receive);
 }
 
+/* Receives that nothing comes for, until so many requests are left. */
+static void requests_leave(struct thole_endpoint *endpoint, uint32_t left)
+{
+	static uint8_t byte;
+
+	while (endpoint->requests.capacity - endpoint->requests.live > left)
+		assert_int_equal(thole_recv(endpoint, THOLE_ANY, &byte, 1, UINT64_MAX, ~UINT64_C(0), 0, NULL, NULL), 0);
+}
+
+static void room_use(struct thole_endpoint *endpoint, uint32_t peer)
+{
+	while (thole_send(endpoint, peer, "", 1, UINT64_MAX - 1, 0, THOLE_QUIET | THOLE_OR_NOT, NULL, NULL) == 0)
+		;
+}
+
+/* There is no room for more, perhaps to neither side, and all but a few of the requests that there are are used. */
+static void talk_tighten(uint32_t left, bool both)
+{
+	want.off = true;
+	room_use(talk.pair.a, talk.pair.a_to_b);
+	if (both)
+		room_use(talk.pair.b, talk.pair.b_to_a);
+	requests_leave(talk.pair.a, left);
+	requests_leave(talk.pair.b, left);
+	want.off = false;
+}
+
+/* Short and long: puts, those that their target is told of, gets; and an addition that fetches, and one that does
+ * not. */
 static void access_all(void)
 {
 	struct thole_endpoint *a = talk.pair.a;
 	uint32_t b = talk.pair.a_to_b;
-	struct iovec memory = {from, REGION};
 	uint64_t one = 1;
-	void *result;
 
-	for (unsigned i = 0; i < 6; i++) {
+	talk.accesses = talk.count;
+	for (unsigned i = 0; i < ACCESSES; i++) {
+		uint8_t *memory = to[talk.count];
 		struct said *said = &talk.said[talk.count++];
+		const struct iovec data = {i < 4 ? from : memory, i % 2 ? CELL : 100};
+		const struct thole_atomic sum = {.op = THOLE_SUM, .type = THOLE_UINT64, .count = 1, .operand = &one,
+						 .result = i % 2 ? memory : NULL, .key = KEY, .offset = CELL};
 
-		memory.iov_len = i % 2 ? REGION : 100;
-		memory.iov_base = i < 2 ? from : to[talk.count - 1];
-		result = memory.iov_base;
 		*said = (struct said){.from = NULL};
-		if (i < 2)
-			said->send_status = thole_put(a, b, &memory, 1, KEY, 0, 0, 0, NULL, &said->send);
-		else if (i < 4)
-			said->send_status = thole_get(a, b, &memory, 1, KEY, 0, 0, NULL, &said->send);
+		if (i < 4)
+			said->send_status = thole_put(a, b, &data, 1, KEY, 0, 0, i < 2 ? 0 : THOLE_IMM, NULL,
+						      &said->send);
+		else if (i < 6)
+			said->send_status = thole_get(a, b, &data, 1, KEY, 0, 0, NULL, &said->send);
 		else
-			said->send_status = thole_atomic(a, b,
-							 &(struct thole_atomic){.op = THOLE_SUM,
-										.type = THOLE_UINT64,
-										.count = 1,
-										.operand = &one,
-										.result = i == 4 ? result : NULL,
-										.key = KEY,
-										.offset = REGION - 8},
-							 0, NULL, &said->send);
+			said->send_status = thole_atomic(a, b, &sum, 0, NULL, &said->send);
 	}
 }
 
@@ -324,14 +350,72 @@ static bool talk_is_over(void)
 	return over;
 }
 
+static void said_right(bool right, const char *what)
+{
+	if (!right)
+		fail_msg("%s: %s was refused, the %llu. call (%s)", what, want.what, (unsigned long long)want.first,
+			 thole_detail());
+}
+
+/* Who has lost the other knows of nothing; else what was done is what is said to be. */
+static void accesses_check(void)
+{
+	const struct said *said = talk.said + talk.accesses;
+	struct thole_completion notices[ACCESSES];
+	uint64_t cell;
+
+	if (!talk.accesses || pair_counter(talk.pair.a, "peers_gone") + pair_counter(talk.pair.b, "peers_gone") > 0)
+		return;
+	for (unsigned i = 0; i < 4; i++)
+		said_right(said[i].send_status || memcmp(region, from, i % 2 ? CELL : 100) == 0, "a put is not there");
+	memcpy(&cell, region + CELL, sizeof(cell));
+	said_right(cell == (uint64_t)!said[6].send_status + !said[7].send_status,
+		   "what was added is not what is said to be");
+	said_right(thole_poll(talk.pair.b, notices, ACCESSES) == !said[2].send_status + !said[3].send_status,
+		   "those are not told who are said to be");
+}
+
 static void talk_check(void)
 {
 	for (unsigned i = 0; i < talk.count; i++) {
 		struct said *said = &talk.said[i];
 
-		if (said->from && !said->receive_status)
-			assert_memory_equal(said->from, said->to, said->length);
+		said_right(!said->from || said->receive_status || memcmp(said->from, said->to, said->length) == 0,
+			   "a message is not right");
 	}
+	accesses_check();
+}
+
+/* One that has refused nothing, and whom nothing was refused: it and b hear each other. */
+static void third_talks(const char *const *options)
+{
+	static const size_t lengths[] = {8, 2000, LONG};
+	struct pair pair = {.b = talk.pair.b};
+
+	want.off = true;
+	pair.a = pair_endpoint(NULL, NULL, options);
+	pair.a_to_b = pair_peer(pair.a, pair.b);
+	pair.b_to_a = pair_peer(pair.b, pair.a);
+	for (unsigned i = 0; i < 6; i++) {
+		struct thole_endpoint *sender = i % 2 ? pair.b : pair.a, *receiver = i % 2 ? pair.a : pair.b;
+		struct thole_request *receive, *send;
+		size_t length = lengths[i / 2];
+		int error;
+
+		memset(to[0], 0, length);
+		error = thole_recv(receiver, i % 2 ? pair.a_to_b : pair.b_to_a, to[0], length, 99, ~UINT64_C(0), 0,
+				   NULL, &receive);
+		if (!error)
+			error = thole_send(sender, i % 2 ? pair.b_to_a : pair.a_to_b, from, length, 99, 0, 0, NULL,
+					   &send);
+		if (error == THOLE_ERR_ADDRESS)
+			break; /* b could not open all that it has else */
+		said_right(!error && pair_finish(&pair, receiver, receive, NULL) == 0 &&
+			   pair_finish(&pair, sender, send, NULL) == 0 && memcmp(from, to[0], length) == 0,
+			   "a third one is not heard, or does not hear");
+	}
+	thole_endpoint_close(pair.a);
+	want.off = false;
 }
 
 static bool talk_open(const char *const *options, const char *const *others)
@@ -355,11 +439,12 @@ static bool talk_open(const char *const *options, const char *const *others)
 	return false;
 }
 
-static void talk_all(const char *const *options, const char *const *others)
+static void talk_all(const char *const *options, const char *const *others, bool tight)
 {
 	static const size_t lengths[] = {0, 8, 90, 2000, 60000, LONG};
 	int turns = 0;
 
+	memset(region, 0, sizeof(region));
 	if (!talk_open(options, others))
 		return;
 	for (unsigned i = 0; i < 6; i++) {
@@ -367,8 +452,11 @@ static void talk_all(const char *const *options, const char *const *others)
 		say(lengths[i], true, i % 2 ? THOLE_SYNC : 0);
 	}
 	if (thole_expose(talk.pair.b, region, REGION, THOLE_ACCESS_PUT | THOLE_ACCESS_GET | THOLE_ACCESS_ATOMIC, KEY,
-			 NULL, &talk.region) == 0)
+			 NULL, &talk.region) == 0) {
+		if (tight)
+			talk_tighten(want.first % 4, want.first / 4 % 2);
 		access_all();
+	}
 	while (!talk_is_over()) {
 		if (++turns > TURNS)
 			fail_msg("a request has not ended: %s was refused, the %llu. call", want.what,
@@ -376,10 +464,12 @@ static void talk_all(const char *const *options, const char *const *others)
 		pair_progress(&talk.pair, 1);
 	}
 	talk_check();
+	third_talks(options);
 	pair_close(&talk.pair);
 }
 
-static void want_all(const char *const *options, const char *const *others, uint64_t row)
+/* tight: there is little left without asking for it. */
+static void want_all(const char *const *options, const char *const *others, uint64_t row, bool tight)
 {
 	int before = descriptors_open();
 	uint32_t live = want.live;
@@ -387,7 +477,7 @@ static void want_all(const char *const *options, const char *const *others, uint
 	for (uint64_t i = 0; i < sizeof(from); i++)
 		from[i] = pair_byte(1, i);
 	want.first = want.last = UINT64_MAX;
-	talk_all(options, others); /* what stays for good is there */
+	talk_all(options, others, tight); /* what stays for good is there */
 	before = descriptors_open();
 	live = want.live;
 	for (uint64_t first = 1;; first++) {
@@ -395,7 +485,7 @@ static void want_all(const char *const *options, const char *const *others, uint
 		want.first = first;
 		want.last = first + row - 1;
 		want.what = NULL;
-		talk_all(options, others);
+		talk_all(options, others, tight);
 		if (want.live != live || descriptors_open() != before || mappings_of("memfd:thole (") != 0)
 			fail_msg("%d blocks, %d descriptors, %d mappings are left: %s was refused, the %llu. call",
 				 (int)(want.live - live), descriptors_open() - before,
@@ -417,7 +507,7 @@ static void want__within_a_host(void **state)
 			const char *const options[] = {"network=off", "close_timeout=1ms", "eager_max=64k", ways[i],
 						       NULL};
 
-			want_all(options, options, row);
+			want_all(options, options, row, row == 5);
 		}
 }
 
@@ -429,8 +519,8 @@ static void want__between_hosts(void **state)
 					"peer_timeout=200ms", NULL};
 
 	(void)state;
-	want_all(a, b, 1);
-	want_all(a, b, 5);
+	want_all(a, b, 1, false);
+	want_all(a, b, 5, true);
 }
 
 int main(void)
