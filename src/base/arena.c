@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -16,6 +17,7 @@
 #include "base/host.h"
 #include "base/limits.h"
 #include "base/lock.h"
+#include "base/maps.h"
 #include "base/thread.h"
 
 enum {
@@ -406,37 +408,90 @@ static void retired_give(struct arena *arena, uint32_t at)
 		arena_punch(arena, at, length);
 }
 
+/* What is visited of an arena. */
+struct arena_visit {
+	const struct arena *arena;
+	bool done;
+};
+
+/* Whether it shows the memfd where the arena has it: not what the program has mapped over a part of a block. */
+static bool mapping_is_of(const struct arena *arena, const struct mapping *mapping)
+{
+	return mapping->inode == arena->file.inode && mapping->device == arena->file.device &&
+	       mapping->offset == mapping->begin - (uintptr_t)arena->base;
+}
+
+/* Visit what is mapped in a part of it: what blocks are to a program is not only readable, writable memory. Where the
+ * kernel does not tell, all is taken to be that. */
+static bool arena_visit(const struct arena *arena, uintptr_t begin, uintptr_t end, mapping_visit visit)
+{
+	struct mapping all = {.begin = begin, .end = end, .rights = PROT_READ | PROT_WRITE, .shared = !arena->retired,
+			      .offset = begin - (uintptr_t)arena->base, .device = arena->file.device,
+			      .inode = arena->file.inode};
+	struct arena_visit result = {arena, false};
+
+	if (!maps_walk(begin, end, visit, &result))
+		visit(&result, &all);
+	return result.done;
+}
+
 /* Of which little may be touched: the kernel is not asked whether there is memory for all of it. But it counts as data,
  * and the program may have lowered that limit since. */
-static bool retired_map(const struct arena *arena, size_t length)
+static bool private_map(int fd, const struct mapping *mapping)
 {
 	static const int kind = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+	void *address = (void *)mapping->begin, *memory;
+	size_t length = mapping->end - mapping->begin;
 	struct rlimit limit, most;
-	void *memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, kind, arena->file.fd, 0);
 
+	memory = mmap(address, length, mapping->rights, kind, fd, (off_t)mapping->offset);
 	if (memory == MAP_FAILED && getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
 		most = (struct rlimit){limit.rlim_max, limit.rlim_max};
 		setrlimit(RLIMIT_DATA, &most);
-		memory = mmap(arena->base, length, PROT_READ | PROT_WRITE, kind, arena->file.fd, 0);
+		memory = mmap(address, length, mapping->rights, kind, fd, (off_t)mapping->offset);
 		setrlimit(RLIMIT_DATA, &limit);
 	}
 	return memory != MAP_FAILED;
+}
+
+/* The kernel's own, where heap.c has another. */
+static bool mapping_drop(const struct mapping *mapping, size_t length)
+{
+	return syscall(SYS_madvise, (void *)mapping->begin, length, MADV_DONTNEED) == 0;
+}
+
+static void mapping_retire(void *arg, const struct mapping *mapping)
+{
+	void *address = (void *)mapping->begin;
+	size_t length = mapping->end - mapping->begin;
+	struct arena_visit *visit = arg;
+	bool locked;
+
+	if (!mapping->shared || !mapping_is_of(visit->arena, mapping))
+		return;
+	locked = !mapping_drop(mapping, (size_t)getpagesize()); /* which loses nothing of a file */
+	if (locked)
+		munlock(address, length); /* a limit would count it twice */
+	if (!private_map(visit->arena->file.fd, mapping))
+		return;
+	if (visit->arena->huge)
+		madvise(address, length, MADV_HUGEPAGE);
+	if (locked)
+		mlock(address, length);
+	visit->done = true;
 }
 
 /* From here on its memory is this process's alone. Others find that out: whoever wrote before it saw `retired` wrote
  * before the memory was exchanged. */
 static bool arena_retire(struct arena *arena)
 {
-	size_t length = (size_t)arena->extents.top * ARENA_GRANULE;
-
 	store_relaxed(&arena->header->retired, 1);
 	fence_full(); /* pairs with the one in attach_is_current */
 	if (!arena_has_file(arena))
 		return false; /* the child goes without */
-	if (!retired_map(arena, length))
+	if (!arena_visit(arena, (uintptr_t)arena->base, (uintptr_t)arena_address(arena, arena->extents.top),
+			 mapping_retire))
 		return false; /* likewise */
-	if (arena->huge)
-		madvise(arena->base, length, MADV_HUGEPAGE);
 	arena->retired = true;
 	for (uint32_t at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
 		if (extents_kind(&arena->extents, at) != EXTENT_USED)
@@ -710,14 +765,25 @@ static bool block_has(const struct arena *arena, const char *address, size_t len
 	return false;
 }
 
-/* What is let go of a private mapping is what the memfd holds again, from before the fork. */
-static void retired_clear(const struct arena *arena, void *address, size_t length)
+/* What is let go of a private mapping is what the memfd holds again, from before the fork. Locked memory cannot be. */
+static void mapping_clear(void *arg, const struct mapping *mapping)
 {
-	if (mmap(address, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-		 0) == MAP_FAILED)
+	static const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+	void *address = (void *)mapping->begin;
+	size_t length = mapping->end - mapping->begin;
+	struct arena_visit *visit = arg;
+
+	if (!mapping_drop(mapping, length))
+		return;
+	visit->done = true;
+	if (!mapping_is_of(visit->arena, mapping))
+		return;
+	if (mmap(address, length, mapping->rights, kind, -1, 0) != MAP_FAILED) {
+		if (visit->arena->huge)
+			madvise(address, length, MADV_HUGEPAGE);
+	} else if (mapping->rights & PROT_WRITE) {
 		memset(address, 0, length); /* there are as many mappings as may be */
-	else if (arena->huge)
-		madvise(address, length, MADV_HUGEPAGE);
+	}
 }
 
 bool arena_clear(void *address, size_t length)
@@ -733,9 +799,10 @@ bool arena_clear(void *address, size_t length)
 	arena_lock();
 	arena = arena_of(address, &at);
 	if (arena && at > 0 && block_has(arena, address, whole)) {
-		cleared = arena->retired || madvise(address, whole, MADV_REMOVE) == 0;
 		if (arena->retired)
-			retired_clear(arena, address, whole);
+			cleared = arena_visit(arena, (uintptr_t)address, (uintptr_t)address + whole, mapping_clear);
+		else
+			cleared = madvise(address, whole, MADV_REMOVE) == 0;
 	}
 	arena_unlock();
 	errno = error;
@@ -776,17 +843,33 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 	return found;
 }
 
+/* A private page that was not written yet is still the memfd's. */
+static void mapping_own(void *arg, const struct mapping *mapping)
+{
+	static const int rights = PROT_READ | PROT_WRITE;
+	void *address = (void *)mapping->begin;
+	size_t page = (size_t)getpagesize(), length = mapping->end - mapping->begin;
+	const struct arena_visit *visit = arg;
+	bool closed = (mapping->rights & rights) != rights;
+
+	if (!mapping_is_of(visit->arena, mapping) || (closed && mprotect(address, length, rights) != 0))
+		return;
+	for (uintptr_t at = mapping->begin; at < mapping->end; at += page)
+		__atomic_fetch_add((char *)at, 0, __ATOMIC_RELAXED);
+	if (closed)
+		mprotect(address, length, mapping->rights);
+}
+
 /* What lies in [begin, end) of a block of a retired arena becomes this process's own. */
 static void retired_own(const struct arena *arena, uint32_t at, uintptr_t begin, uintptr_t end)
 {
-	uintptr_t block = (uintptr_t)arena_address(arena, at);
+	uintptr_t block = (uintptr_t)arena_address(arena, at), page = (uintptr_t)getpagesize();
 	uintptr_t block_end = block + (uintptr_t)extents_length(&arena->extents, at) * ARENA_GRANULE;
 
-	begin = begin > block ? begin : block;
-	end = end < block_end ? end : block_end;
-	/* A private page that was not written yet is still the memfd's. */
-	for (size_t page = (size_t)getpagesize(); begin < end; begin = (begin & ~(page - 1)) + page)
-		__atomic_fetch_add((char *)begin, 0, __ATOMIC_RELAXED);
+	begin = begin > block ? begin & ~(page - 1) : block;
+	end = end < block_end ? (end + page - 1) & ~(page - 1) : block_end;
+	if (begin < end)
+		arena_visit(arena, begin, end, mapping_own);
 }
 
 void arena_withdraw(void *address, size_t length)

@@ -10,10 +10,10 @@
  * Does not own who may map it (transport/shm/attach.c hands descriptors out), nor which allocations come from here
  * (thole_alloc, and the library that thole run --shared-heap preloads).
  *
- * Fork: the child must have copies. Just before, the arena is retired and its memory becomes a private mapping of the
- * same memfd, in one step of the kernel's. From then on nobody writes to the memfd, parent and child see it as it was,
- * and each copies what it writes. New blocks come from a new arena. A child that is made without fork handlers (the
- * bare system call) does not have the blocks at all.
+ * Fork: the child must have copies. Just before, the arena is retired and its memory becomes private mappings of the
+ * same memfd, with the rights that the program has given each. From then on nobody writes to the memfd, parent and
+ * child see it as it was, and each copies what it writes. New blocks come from a new arena. A child that is made
+ * without fork handlers (the bare system call) does not have the blocks at all.
  *
  * What always holds: the memfd is sealed against changes of its size, so whoever maps it does not fault. All of it is
  * lent by the C library's rules: what cannot be had here is NULL, and to be had there. A number of a descriptor is

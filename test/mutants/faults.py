@@ -2217,8 +2217,8 @@ FAULTS = [
     Fault(
         "what a program lets go after a fork is what it was before",
         "src/base/arena.c",
-        "retired_clear(arena, address, whole);",
-        "madvise(address, whole, MADV_DONTNEED);",
+        "if (!mapping_is_of(visit->arena, mapping))\n\t\treturn;\n\tif (mmap(",
+        "if (1)\n\t\treturn;\n\tif (mmap(",
     ),
     Fault(
         "a thread that waits does not hear of what another's probe takes in",
@@ -4763,8 +4763,50 @@ FAULTS = [
     Fault(
         "a withdrawn page is the memfd's until it is written",
         "src/base/arena.c",
-        "__atomic_fetch_add((char *)begin, 0, __ATOMIC_RELAXED);",
+        "__atomic_fetch_add((char *)at, 0, __ATOMIC_RELAXED);",
         ";",
+    ),
+    Fault(
+        "a fork opens what a program has protected",
+        "src/base/arena.c",
+        "\tmemory = mmap(address, length, mapping->rights, kind, fd, (off_t)mapping->offset);\n\tif",
+        "\tmemory = mmap(address, length, PROT_READ | PROT_WRITE, kind, fd, (off_t)mapping->offset);\n\tif",
+    ),
+    Fault(
+        "a fork unlocks what a program has locked",
+        "src/base/arena.c",
+        "\tif (locked)\n\t\tmlock(address, length);\n",
+        "",
+    ),
+    Fault(
+        "a fork undoes what a program has mapped over a block",
+        "src/base/arena.c",
+        "\tif (!mapping->shared || !mapping_is_of(visit->arena, mapping))\n",
+        "\tif (0)\n",
+    ),
+    Fault(
+        "another part of the memfd is taken for a block's own",
+        "src/base/arena.c",
+        "mapping->device == arena->file.device &&\n\t       mapping->offset == mapping->begin - (uintptr_t)arena->base;",
+        "mapping->device == arena->file.device;",
+    ),
+    Fault(
+        "what is let go after a fork is opened",
+        "src/base/arena.c",
+        "if (mmap(address, length, mapping->rights, kind, -1, 0) != MAP_FAILED) {",
+        "if (mmap(address, length, PROT_READ | PROT_WRITE, kind, -1, 0) != MAP_FAILED) {",
+    ),
+    Fault(
+        "what is withdrawn is opened for good",
+        "src/base/arena.c",
+        "\tif (closed)\n\t\tmprotect(address, length, mapping->rights);\n",
+        "",
+    ),
+    Fault(
+        "a part of a mapping begins where the mapping does in its file",
+        "src/base/maps.c",
+        "\t\tmapping->offset += begin - mapping->begin;\n",
+        "",
     ),
     Fault(
         "RLIMIT_FSIZE is not looked at",

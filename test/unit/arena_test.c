@@ -364,6 +364,119 @@ static void fork__each_has_its_own(void **state)
 	assert_true(arena_free(after));
 }
 
+/* What the kernel says of a page: its rights as text, none where nothing is, and whether it is locked. */
+static bool page_is(const char *page, const char *rights, bool locked)
+{
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	char line[512], found[8] = "", flags[8];
+	bool here = false, is_locked = false;
+	uintptr_t from, to;
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, flags) == 3 && line[0] != 'V') {
+			here = (uintptr_t)page >= from && (uintptr_t)page < to;
+			if (here)
+				memcpy(found, flags, sizeof(found));
+		}
+		if (here && strncmp(line, "VmFlags:", 8) == 0)
+			is_locked = strstr(line, " lo");
+	}
+	if (maps)
+		fclose(maps);
+	return strncmp(found, rights, strlen(rights)) == 0 && !*rights == !*found && is_locked == locked;
+}
+
+/* Whether it is locked then: sanitizers say that it is, and do nothing. */
+static bool page_lock(char *memory, size_t page)
+{
+	assert_int_equal(mlock(memory, page), 0);
+	return page_is(memory, "rw-", true);
+}
+
+/* A page each that is closed, to be read, to be run, another's, the memfd's from elsewhere, not there, and locked, if
+ * there are locks: the result. */
+static bool made_of_block(char *block, size_t page)
+{
+	struct arena_place place = place_of(block);
+	off_t elsewhere = (off_t)((uintptr_t)block - place.base + 20 * page);
+
+	memset(block, 1, MIB);
+	memset(block + 20 * page, 3, page);
+	assert_int_equal(mprotect(block, page, PROT_NONE), 0);
+	assert_int_equal(mprotect(block + 2 * page, page, PROT_READ), 0);
+	assert_int_equal(mprotect(block + 4 * page, page, PROT_READ | PROT_EXEC), 0);
+	assert_ptr_equal(mmap(block + 8 * page, page, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), block + 8 * page);
+	memset(block + 8 * page, 2, page);
+	assert_ptr_equal(mmap(block + 10 * page, page, PROT_READ, MAP_SHARED | MAP_FIXED, place.file.fd, elsewhere),
+			 block + 10 * page);
+	assert_int_equal(munmap(block + 12 * page, page), 0);
+	return page_lock(block + 6 * page, page);
+}
+
+static bool made_is_kept(const char *block, size_t page, bool locked)
+{
+	return page_is(block, "---", false) && page_is(block + page, "rw-", false) &&
+	       page_is(block + 2 * page, "r--", false) && page_is(block + 4 * page, "r-x", false) &&
+	       page_is(block + 6 * page, "rw-", locked) && page_is(block + 12 * page, "", false) &&
+	       holds(block, page, 8 * page, 1) && holds(block, 8 * page, 9 * page, 2) &&
+	       holds(block, 9 * page, 10 * page, 1) && holds(block, 10 * page, 11 * page, 3) &&
+	       page_is(block + 10 * page, "r--s", false) &&
+	       holds(block, 13 * page, 20 * page, 1) && holds(block, 20 * page, 21 * page, 3) &&
+	       holds(block, 21 * page, MIB, 1);
+}
+
+static void fork__keeps_what_was_made_of_a_block(void **state)
+{
+	char *block = block_new(MIB), *behind = block_new(MIB);
+	size_t page = (size_t)getpagesize();
+	bool locks;
+	pid_t child;
+
+	(void)state;
+	memset(behind, 1, MIB);
+	locks = made_of_block(block, page);
+	assert_true(made_is_kept(block, page, locks));
+	child = fork();
+	if (child == 0) { /* which has no locks of its parent's */
+		bool well = made_is_kept(block, page, false) && holds(behind, 0, MIB, 1);
+
+		memset(block + page, 4, page);
+		memset(behind, 4, MIB);
+		_exit(well ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	assert_true(made_is_kept(block, page, locks));
+	assert_true(holds(behind, 0, MIB, 1));
+	assert_true(arena_free(block));
+	assert_true(arena_free(behind));
+}
+
+/* What is let go afterwards holds zeros, has the rights that it had, and is not what is locked. */
+static void fork__pages_let_go_keep_their_rights(void **state)
+{
+	char *block = block_new(MIB);
+	size_t page = (size_t)getpagesize();
+	bool locks;
+	pid_t child;
+
+	(void)state;
+	memset(block, 1, MIB);
+	assert_int_equal(mprotect(block + 2 * page, page, PROT_READ), 0);
+	locks = page_lock(block + 6 * page, page);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(child_status(child), 0);
+	assert_true(arena_clear(block + page, 3 * page));
+	assert_true(page_is(block + 2 * page, "r--", false) && page_is(block + 3 * page, "rw-", false));
+	assert_true(holds(block, 0, page, 1) && holds(block, page, 4 * page, 0) && holds(block, 4 * page, MIB, 1));
+	assert_int_equal(arena_clear(block + 6 * page, page), !locks);
+	assert_true(page_is(block + 6 * page, "rw-", locks) && holds(block, 6 * page, 7 * page, locks));
+	assert_true(holds(block, 4 * page, 6 * page, 1) && holds(block, 7 * page, MIB, 1));
+	assert_true(arena_free(block));
+}
+
 /* The child is told of by the parent's blocks as little as by its own later ones. */
 static void fork__ends_sharing(void **state)
 {
@@ -833,6 +946,30 @@ static void withdraw__is_for_good(void **state)
 	close(fd);
 }
 
+/* Also what the program may not write to itself. */
+static void withdraw__of_what_is_protected(void **state)
+{
+	char *block = block_new(MIB), *other;
+	size_t page = (size_t)getpagesize();
+	struct arena_place place = place_of(block);
+	int fd = dup(place.file.fd);
+
+	(void)state;
+	memset(block, 1, MIB);
+	other = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)((uintptr_t)block - place.base));
+	assert_ptr_not_equal(other, MAP_FAILED);
+	assert_int_equal(mprotect(block + page, page, PROT_READ), 0);
+	assert_int_equal(mprotect(block + 3 * page, page, PROT_NONE), 0);
+	arena_withdraw(block, MIB);
+	memset(other, 2, MIB);
+	assert_true(page_is(block + page, "r--", false) && page_is(block + 3 * page, "---", false));
+	assert_int_equal(mprotect(block, 4 * page, PROT_READ), 0);
+	assert_true(holds(block, 0, MIB, 1));
+	assert_true(arena_free(block));
+	munmap(other, MIB);
+	close(fd);
+}
+
 /* What a program has freed meanwhile, in the middle or at the end, is not touched. */
 static void withdraw__of_what_was_freed(void **state)
 {
@@ -1058,6 +1195,8 @@ int main(void)
 		cmocka_unit_test(alloc__short_and_long),
 		cmocka_unit_test(free__of_a_cancelled_thread),
 		cmocka_unit_test(fork__each_has_its_own),
+		cmocka_unit_test(fork__keeps_what_was_made_of_a_block),
+		cmocka_unit_test(fork__pages_let_go_keep_their_rights),
 		cmocka_unit_test(fork__ends_sharing),
 		cmocka_unit_test(fork__freed_in_the_parent),
 		cmocka_unit_test(fork__twice),
@@ -1073,6 +1212,7 @@ int main(void)
 		cmocka_unit_test(fork__by_the_bare_call),
 		cmocka_unit_test(spawn__leaves_blocks_shared),
 		cmocka_unit_test(withdraw__is_for_good),
+		cmocka_unit_test(withdraw__of_what_is_protected),
 		cmocka_unit_test(withdraw__of_what_was_freed),
 		cmocka_unit_test(descriptor__is_another_files),
 		cmocka_unit_test(limits__are_the_c_librarys),
