@@ -3128,6 +3128,12 @@ FAULTS = [
         "\tmprotect(link->door, page_size(), PROT_READ);\n",
         "",
     ),
+    Fault(
+        "a door takes another mapping to be shut",
+        DOOR,
+        "if (pages && madvise(pages, page_size(), MADV_DONTDUMP) != 0) {",
+        "if (!pages) {",
+    ),
     Fault("a forked child inherits the door", DOOR, "\tmadvise(page, size, MADV_DONTFORK);\n", ""),
     Fault(
         "a sender may claim more blocks than there are",

@@ -1111,6 +1111,19 @@ static void door__shuts(void **state)
 	assert_int_equal(msync((void *)(uintptr_t)(door & ~(uint64_t)(page - 1)), (size_t)page, MS_ASYNC), 0);
 }
 
+/* There may be no further mapping just then, and nobody would hear that the door is open. */
+static void door__needs_no_mapping_to_shut(void **state)
+{
+	static struct shm_peer link;
+	uint64_t door = door_open(&link, 0);
+	int before = mappings_of("-");
+
+	(void)state;
+	door_shut(&link, 1);
+	assert_true(door && before > 0);
+	assert_int_equal(mappings_of("-"), before);
+}
+
 /* A forked child is another process with the same addresses: who comes to have the parent's pid must not be it. */
 static void door__is_not_inherited(void **state)
 {
@@ -1801,6 +1814,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(window__is_all_that_is_served),
 		cmocka_unit_test(window__of_fewer_bytes_than_it_says),
 		cmocka_unit_test(door__shuts),
+		cmocka_unit_test(door__needs_no_mapping_to_shut),
 		cmocka_unit_test(door__is_not_inherited),
 		cmocka_unit_test(read__with_another_cookie),
 		cmocka_unit_test_setup(read__of_a_peer_without_a_cookie, kernel_open),

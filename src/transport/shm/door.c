@@ -13,7 +13,8 @@
  * The door is the receiver's, one for each peer, and can be shut: a sender that has claimed a block and does not come
  * to writing it (it is stopped, say) will not write any more. One that is inside says so by two numbers that differ;
  * the kernel makes them equal as it leaves, whether or not the sender's program goes on. The second is in a page of
- * its own, which is never shut.
+ * its own, which is never shut. These pages are two mappings from the beginning: where a process has as many as it may,
+ * there is no door, and none that could not be shut.
  */
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -71,6 +72,18 @@ static uint64_t *way_out(uint64_t *way_in)
 	return (uint64_t *)(uintptr_t)door_way_out((uintptr_t)way_in);
 }
 
+static struct door *door_make(void)
+{
+	char *pages = pages_make(2 * page_size());
+
+	/* Whatever differs keeps the kernel from making one mapping of both. */
+	if (pages && madvise(pages, page_size(), MADV_DONTDUMP) != 0) {
+		munmap(pages, 2 * page_size());
+		pages = NULL;
+	}
+	return (struct door *)pages;
+}
+
 uint64_t door_open(struct shm_peer *link, int index)
 {
 	uint64_t *way_in;
@@ -78,7 +91,7 @@ uint64_t door_open(struct shm_peer *link, int index)
 	if (link->shut_ns)
 		return 0; /* nobody is let in any more, and its page cannot be written */
 	if (!link->door)
-		link->door = pages_make(2 * page_size());
+		link->door = door_make();
 	if (!link->door)
 		return 0;
 	way_in = &link->door->ways[index];
