@@ -2,7 +2,8 @@
 /*
  * heap: malloc and its like for programs that thole run --shared-heap starts: allocations of option shared_heap_min
  * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the C library. madvise, since
- * pages that are let go hold zeros where memory is no file's.
+ * pages that are let go hold zeros where memory is no file's. mmap and its like, since peers are not to use what a
+ * program has mapped over a part of a block, or protected.
  *
  * Owns the functions' meaning for blocks of arenas; what is none is the C library's, by its own names, so that nothing
  * is looked up while somebody allocates. Until the constructor has run, and where an arena has no room, all is the C
@@ -11,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +35,22 @@ HEAP_API const struct arena_calls *thole_heap_arenas(void);
 static size_t least = SIZE_MAX; /* bytes from which a block is of an arena */
 static size_t (*usable_size)(void *memory); /* the C library's */
 
+/* Of the next library: others may want to hear of what is mapped, too. NULL: not looked up yet. */
+static struct {
+	void *(*mmap)(void *address, size_t length, int rights, int flags, int fd, off_t offset);
+	int (*munmap)(void *address, size_t length);
+	void *(*mremap)(void *old, size_t had, size_t length, int flags, ...);
+	int (*mprotect)(void *address, size_t length, int rights);
+} next;
+
+static void next_find(void)
+{
+	*(void **)&next.mmap = dlsym(RTLD_NEXT, "mmap");
+	*(void **)&next.munmap = dlsym(RTLD_NEXT, "munmap");
+	*(void **)&next.mremap = dlsym(RTLD_NEXT, "mremap");
+	*(void **)&next.mprotect = dlsym(RTLD_NEXT, "mprotect");
+}
+
 __attribute__((constructor)) static void heap_begin(void)
 {
 	static struct options options;
@@ -40,6 +58,7 @@ __attribute__((constructor)) static void heap_begin(void)
 
 	if (library)
 		usable_size = (size_t (*)(void *))(uintptr_t)dlsym(library, "malloc_usable_size");
+	next_find();
 	options_load(&options, NULL); /* what is wrong is not taken, and an endpoint says so */
 	if (usable_size)
 		least = options.shared_heap_min;
@@ -172,6 +191,51 @@ HEAP_API size_t malloc_usable_size(void *memory)
 	size_t length = arena_length(memory);
 
 	return length ? length : usable_size ? usable_size(memory) : 0;
+}
+
+/* ---- Memory of blocks that becomes something else -------------------------------------------------- */
+
+/* Both are one in the C library, and either may be what the headers call mmap. */
+HEAP_API void *heap_mmap(void *address, size_t length, int rights, int flags, int fd, off_t offset) __asm__("mmap");
+HEAP_API void *heap_mmap64(void *address, size_t length, int rights, int flags, int fd, off_t offset)
+	__asm__("mmap64") __attribute__((alias("mmap")));
+
+void *heap_mmap(void *address, size_t length, int rights, int flags, int fd, off_t offset)
+{
+	if (flags & MAP_FIXED)
+		arena_alter(address, length);
+	return next.mmap ? next.mmap(address, length, rights, flags, fd, offset)
+			 : (void *)syscall(SYS_mmap, address, length, rights, flags, fd, offset);
+}
+
+HEAP_API int munmap(void *address, size_t length)
+{
+	arena_alter(address, length);
+	return next.munmap ? next.munmap(address, length) : (int)syscall(SYS_munmap, address, length);
+}
+
+HEAP_API void *mremap(void *old, size_t had, size_t length, int flags, ...)
+{
+	void *place = NULL;
+	va_list rest;
+
+	va_start(rest, flags);
+	if (flags & MREMAP_FIXED)
+		place = va_arg(rest, void *);
+	va_end(rest);
+	arena_alter(old, had);
+	arena_alter(place, length);
+	return next.mremap ? next.mremap(old, had, length, flags, place)
+			   : (void *)syscall(SYS_mremap, old, had, length, flags, place);
+}
+
+/* What may be read and written is for peers as well. */
+HEAP_API int mprotect(void *address, size_t length, int rights)
+{
+	if ((rights & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE))
+		arena_alter(address, length);
+	return next.mprotect ? next.mprotect(address, length, rights)
+			     : (int)syscall(SYS_mprotect, address, length, rights);
 }
 
 HEAP_API int madvise(void *address, size_t length, int advice)

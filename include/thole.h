@@ -408,7 +408,9 @@ THOLE_API int thole_arm(struct thole_endpoint *endpoint);
  * the kernel. Belongs to no endpoint. These peers can then read and write all memory that is allocated so, as they
  * could by process_vm_readv and process_vm_writev. A child of fork has a copy, and blocks that are there at a fork are
  * not mapped by peers any more; nor are they what io_uring, an adapter or a GPU has registered of them before. What
- * cannot be had so (see docs/SHM.md) is ordinary memory.
+ * cannot be had so (see docs/SHM.md) is ordinary memory. Peers do not see what the program maps over a part of it, nor
+ * heed how it is protected: memory that it has altered so is not for messages (thole run --shared-heap takes care of
+ * that).
  * Thread-safe. Errors: MEMORY. */
 THOLE_API int thole_alloc(size_t length, void **memory_p);
 

@@ -40,6 +40,7 @@ struct arena {
 	struct arena_header *header; /* a mapping of its own, which stays shared */
 	struct extents extents; /* all below their top is mapped; the first one is the header's */
 	uint32_t blocks;       /* used extents but that */
+	uint64_t altered_end, altered[ALTERED_MAX]; /* as in the header, which peers may write to */
 };
 
 /* The lock is who has it, which one store says: a handler that has interrupted him and forks cannot wait for it. */
@@ -682,6 +683,81 @@ static struct arena *block_begins(const void *block, uint32_t *at_p)
 		       : NULL;
 }
 
+/* ---- Blocks that are something else ---------------------------------------------------------------- */
+
+static void altered_set(struct arena *arena, uint64_t i, uint64_t packed)
+{
+	arena->altered[i] = packed;
+	store_relaxed(&arena->header->altered[i], packed);
+	if (i >= arena->altered_end)
+		arena->altered_end = i + 1;
+	store_relaxed(&arena->header->altered_end, arena->altered_end);
+}
+
+/* Where that is in the table; ALTERED_MAX: nowhere. */
+static uint64_t altered_find(const struct arena *arena, uint64_t packed)
+{
+	uint64_t i = 0;
+
+	while (i < ALTERED_MAX && arena->altered[i] != packed)
+		i++;
+	return i;
+}
+
+static bool arena_is_altered(const struct arena *arena, uint64_t at, uint64_t length)
+{
+	bool altered = false;
+
+	for (uint64_t i = 0; i < arena->altered_end; i++)
+		altered |= altered_has(arena->altered[i], at, length);
+	return altered;
+}
+
+static void block_alter(struct arena *arena, uint32_t at, uint32_t length)
+{
+	uint64_t packed = altered_pack(at, length), i = altered_find(arena, 0);
+
+	if (altered_find(arena, packed) < ALTERED_MAX)
+		return;
+	if (i < ALTERED_MAX)
+		altered_set(arena, i, packed);
+	else
+		arena_retire(arena);
+}
+
+/* A handler may have interrupted this thread amid an allocation, and what is mapped here itself is no alteration. */
+void arena_alter(void *address, size_t length)
+{
+	uintptr_t begin = (uintptr_t)address, end = length < UINTPTR_MAX - begin ? begin + length : UINTPTR_MAX;
+	struct arena *arena;
+	uint32_t at;
+
+	if (!arena_is_near(address) || load_relaxed(&holder) == pthread_self())
+		return;
+	arena_lock();
+	arena = arena_of(address, &at);
+	for (at = 1; arena && !arena->retired && at < arena->extents.top; at += extents_length(&arena->extents, at))
+		if (extents_kind(&arena->extents, at) == EXTENT_USED && (uintptr_t)arena_address(arena, at) < end &&
+		    begin < (uintptr_t)arena_address(arena, at + extents_length(&arena->extents, at)))
+			block_alter(arena, at, extents_length(&arena->extents, at));
+	fence_full(); /* pairs with the one in attach_is_current */
+	arena_unlock();
+}
+
+/* A block that is freed shows the memfd again. False: it cannot be, and its place is lost. */
+static bool block_restore(struct arena *arena, uint32_t at, uint32_t length)
+{
+	uint64_t i = altered_find(arena, altered_pack(at, length));
+
+	if (i == ALTERED_MAX)
+		return true;
+	munmap(arena_address(arena, at), (size_t)length * ARENA_GRANULE);
+	if (!arena_map(arena, at, at + length))
+		return false;
+	altered_set(arena, i, 0);
+	return true;
+}
+
 bool arena_free(void *block)
 {
 	struct arena *arena;
@@ -697,11 +773,11 @@ bool arena_free(void *block)
 
 		arena->blocks--;
 		extents_mark(&arena->extents, at, length, EXTENT_NONE);
-		if (!arena->retired) {
-			arena_give(arena, at, length, EXTENT_KEPT);
-		} else {
+		if (arena->retired) {
 			retired_review();
 			retired_give(arena, at);
+		} else if (block_restore(arena, at, length)) {
+			arena_give(arena, at, length, EXTENT_KEPT);
 		}
 		if (arena->blocks == 0 && arena != current)
 			arena_drop(arena);
@@ -745,7 +821,7 @@ bool arena_resize(void *block, size_t length)
 		return false;
 	arena_lock();
 	arena = block_begins(block, &at);
-	if (arena && !arena->retired && !arena_forks())
+	if (arena && !arena->retired && !arena_forks() && !arena_is_altered(arena, (uint64_t)at * ARENA_GRANULE, 1))
 		done = block_stretch(arena, at, granules);
 	else if (arena)
 		done = granules <= extents_length(&arena->extents, at);
@@ -836,7 +912,8 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 	arena_lock();
 	arena = arena_of(address, &at);
 	found = arena && !arena->retired && arena->file.fd >= 0 && at > 0 &&
-		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address);
+		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address) &&
+		!arena_is_altered(arena, (uintptr_t)address - (uintptr_t)arena->base, length);
 	if (found)
 		*place_p = (struct arena_place){arena->number, (uintptr_t)arena->base, arena->size, arena->file};
 	arena_unlock();

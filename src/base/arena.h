@@ -31,7 +31,8 @@
 enum {
 	ARENA_GRANULE = 64 * 1024, /* blocks are whole granules, of address space; memory is taken by the page */
 	ARENAS_MAX = 8,            /* arenas at a time: one, and those that forks have retired */
-	ARENA_VERSION = 3,
+	ARENA_VERSION = 4,
+	ALTERED_MAX = 64,          /* blocks that are altered, of one arena: more of them end it */
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
@@ -53,6 +54,8 @@ struct arena_header {
 	uint32_t version;
 	uint32_t retired; /* its owner's memory is not this memory any more; never taken back */
 	uint64_t end;     /* bytes of it that its owner has mapped: behind them may be something else */
+	uint64_t altered_end;          /* of the next, so many may be something */
+	uint64_t altered[ALTERED_MAX]; /* blocks of which its owner has made something else: altered_pack; 0: none */
 };
 
 /* A descriptor, and whose it was when it was opened. */
@@ -81,6 +84,9 @@ bool arena_resize(void *block, size_t length);
 bool arena_clear(void *address, size_t length);
 /* Bytes of a block; 0: it is none. */
 size_t arena_length(const void *block);
+/* Who calls is about to map, unmap or protect this memory: blocks of which that is a part are no more for peers until
+ * they are freed. */
+void arena_alter(void *address, size_t length);
 /* Where other processes find this memory, if they can. */
 bool arena_find(const void *address, size_t length, struct arena_place *place_p);
 /* From now on it is this descriptor. False: it is none. */
@@ -105,6 +111,19 @@ struct arena_calls {
 };
 
 extern const struct arena_calls arena_calls;
+
+static inline uint64_t altered_pack(uint32_t at, uint32_t length)
+{
+	return (uint64_t)at << 32 | length; /* granules */
+}
+
+/* Whether some of [at, at + length), in bytes of the arena, is of a block that is packed so. */
+static inline bool altered_has(uint64_t packed, uint64_t at, uint64_t length)
+{
+	uint64_t begin = (packed >> 32) * ARENA_GRANULE;
+
+	return packed && at < begin + (uint32_t)packed * (uint64_t)ARENA_GRANULE && begin < at + length;
+}
 
 /* Whether an address may be in an arena: false for nearly all that are not. */
 static inline bool arena_is_near(const void *address)

@@ -4,6 +4,7 @@
  * functions mean what they mean without it, a child of fork has copies, and a program that is run has nothing.
  */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -265,6 +266,56 @@ static void advice_let_go(void)
 	munmap(memory, LARGE);
 }
 
+static bool is_for_peers(const void *memory)
+{
+	struct arena_place place;
+
+	return blocks()->find(memory, LARGE, &place);
+}
+
+/* What a program maps, unmaps or protects of a block is not what peers would find there; the next block is. */
+static void block_altered(void)
+{
+	enum { WAYS = 7 };
+	size_t page = (size_t)getpagesize();
+
+	for (int way = 0; way < WAYS; way++) {
+		char *before = malloc(LARGE), *memory = malloc(LARGE), *at = memory + 4 * page, *other;
+
+		memset(memory, 1, LARGE);
+		CHECK(is_for_peers(memory));
+		CHECK_EQUAL(mprotect(at, page, PROT_READ | PROT_WRITE), 0); /* as it is */
+		other = mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* elsewhere */
+		CHECK(other != MAP_FAILED && other != at && is_for_peers(memory));
+		if (way == 0) {
+			CHECK(mmap(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+		} else if (way == 1) {
+			void *(*volatile plain)(void *, size_t, int, int, int, off_t) =
+				(void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_DEFAULT, "mmap");
+
+			CHECK(plain(at, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+		} else if (way == 2) {
+			CHECK_EQUAL(munmap(at, page), 0);
+		} else if (way == 3) {
+			CHECK(mremap(other, page, page, MREMAP_FIXED | MREMAP_MAYMOVE, at) == at);
+		} else if (way == 4) {
+			CHECK(mremap(at, page, page, MREMAP_FIXED | MREMAP_MAYMOVE, other) == other);
+		} else {
+			CHECK_EQUAL(mprotect(at, page, way == 5 ? PROT_READ : PROT_NONE), 0);
+		}
+		CHECK(!is_for_peers(memory) && is_for_peers(before));
+		CHECK(holds(memory, 0, 4 * page, 1) && holds(memory, 5 * page, LARGE, 1));
+		free(memory);
+		memory = malloc(LARGE);
+		CHECK(is_shared(memory) && is_for_peers(memory));
+		memset(memory, 2, LARGE);
+		free(memory);
+		free(before);
+		if (way != 3)
+			munmap(other, page);
+	}
+}
+
 /* Descriptors of arenas. */
 static int arenas_open(void)
 {
@@ -355,6 +406,7 @@ int main(int count, char **arguments)
 	refusals();
 	fork_copies();
 	advice_let_go();
+	block_altered();
 	exec_has_nothing(arguments[0]);
 	threads();
 	descriptor_of_another();

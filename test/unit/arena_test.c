@@ -212,6 +212,98 @@ static void blocks__are_where_their_place_says(void **state)
 	assert_true(arena_free(block));
 }
 
+/* The next blocks lie side by side in an arena of their own. */
+static void arena_anew(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(child_status(child), 0);
+}
+
+static bool is_found(const char *block)
+{
+	struct arena_place place;
+
+	return arena_find(block, MIB, &place);
+}
+
+/* What a program makes of a block is nothing that peers find, up to its end: the next one there is the memfd's. */
+static void altered__until_it_is_freed(void **state)
+{
+	char *before, *block, *behind, *again;
+	struct arena_place place;
+
+	(void)state;
+	arena_anew();
+	before = block_new(MIB);
+	block = block_new(MIB);
+	behind = block_new(MIB);
+	arena_alter(block + MIB - 1, 1);
+	arena_alter(block, 1);
+	assert_true(is_found(before) && !is_found(block) && is_found(behind));
+	assert_false(arena_find(before, 2 * MIB, &place) || arena_find(block + MIB - 1, 2, &place));
+	assert_false(arena_resize(block, 2 * MIB));
+	assert_true(arena_resize(block, MIB / 2));
+	assert_int_equal(arena_length(block), MIB);
+	assert_ptr_equal(mmap(block + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 block + 4096);
+	assert_int_equal(munmap(block + 8192, 4096), 0);
+	assert_true(arena_free(block));
+	again = block_new(MIB);
+	assert_ptr_equal(again, block);
+	assert_true(is_found(again));
+	memset(again, 3, MIB);
+	place = place_of(again);
+	block = mmap(NULL, MIB, PROT_READ, MAP_SHARED, place.file.fd, (off_t)((uintptr_t)again - place.base));
+	assert_ptr_not_equal(block, MAP_FAILED);
+	assert_memory_equal(block, again, MIB);
+	munmap(block, MIB);
+	assert_true(arena_free(before) && arena_free(again) && arena_free(behind));
+}
+
+/* Of several at once, and of none. */
+static void altered__what_is_touched(void **state)
+{
+	char *first, *second, *third;
+
+	(void)state;
+	arena_anew();
+	first = block_new(MIB);
+	second = block_new(MIB);
+	third = block_new(MIB);
+	assert_ptr_equal(second, first + MIB);
+	arena_alter(third + MIB, SIZE_MAX);
+	arena_alter(third, 0);
+	assert_true(is_found(first) && is_found(second) && is_found(third));
+	arena_alter(first + MIB - 1, 2);
+	assert_true(!is_found(first) && !is_found(second) && is_found(third));
+	assert_true(arena_free(first) && arena_free(second) && arena_free(third));
+}
+
+/* More blocks than can be told of: then nothing of the arena is shared, and all is as it was. */
+static void altered__too_many(void **state)
+{
+	char *block[ALTERED_MAX + 1], *other = block_new(MIB);
+
+	(void)state;
+	for (int i = 0; i <= ALTERED_MAX; i++) {
+		block[i] = block_new(MIB);
+		memset(block[i], i, MIB);
+	}
+	for (int i = 0; i <= ALTERED_MAX; i++) {
+		assert_true(is_found(other));
+		arena_alter(block[i], 1);
+	}
+	assert_false(is_found(other));
+	for (int i = 0; i <= ALTERED_MAX; i++) {
+		assert_int_equal(block[i][MIB - 1], i);
+		assert_true(arena_free(block[i]));
+	}
+	assert_true(arena_free(other));
+}
+
 static void freed__goes_back_to_the_kernel(void **state)
 {
 	char *small = block_new(MIB), *large = block_new(80 * MIB), *few[40];
@@ -1191,6 +1283,9 @@ int main(void)
 		cmocka_unit_test(blocks__what_is_too_much_is_refused),
 		cmocka_unit_test(blocks__of_others_are_not_ours),
 		cmocka_unit_test(blocks__are_where_their_place_says),
+		cmocka_unit_test(altered__until_it_is_freed),
+		cmocka_unit_test(altered__what_is_touched),
+		cmocka_unit_test(altered__too_many),
 		cmocka_unit_test(freed__goes_back_to_the_kernel),
 		cmocka_unit_test(alloc__short_and_long),
 		cmocka_unit_test(free__of_a_cancelled_thread),

@@ -215,6 +215,37 @@ static void direct__not_behind_the_end(void **state)
 	thole_free(to);
 }
 
+/* What a program has mapped over a part of a block is what a message has and gets; the next block there is direct. */
+static void direct__not_of_what_is_altered(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(true), *of[2] = {from, to};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, direct_options);
+	meet(&pair, from, to, 2);
+	for (int i = 0; i < 2; i++) {
+		arena_alter(of[i] + 8192, 4096);
+		assert_ptr_equal(mmap(of[i] + 8192, 4096, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), of[i] + 8192);
+	}
+	kernel_open(NULL);
+	for (uint64_t k = 0; k < 4; k++)
+		transfer(&pair, k, from, to, k % 2 ? 0xaaaaaaaa : 0x77777777);
+	assert_true(kernel.reads > 0 && kernel.writes > 0);
+	thole_free(from);
+	thole_free(to);
+	from = buffer(true);
+	to = buffer(true);
+	kernel_open(NULL);
+	for (uint64_t k = 0; k < 4; k++)
+		transfer(&pair, k, from, to, k % 2 ? 0xaaaaaaaa : 0x77777777);
+	assert_true(kernel.reads == 0 && kernel.writes == 0);
+	pair_close(&pair);
+	thole_free(from);
+	thole_free(to);
+}
+
 /* A file that the program has in place of the arena's is no peer's to see. */
 static void direct__not_of_another_file(void **state)
 {
@@ -605,6 +636,7 @@ int main(void)
 		cmocka_unit_test_setup(direct__who_needs_the_kernel, kernel_open),
 		cmocka_unit_test_setup(direct__where_the_kernel_refuses, kernel_open),
 		cmocka_unit_test_setup(direct__not_behind_the_end, kernel_open),
+		cmocka_unit_test_setup(direct__not_of_what_is_altered, kernel_open),
 		cmocka_unit_test_setup(direct__not_of_another_file, kernel_open),
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),
 		cmocka_unit_test_setup(freed__and_had_again, kernel_open),

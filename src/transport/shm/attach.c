@@ -166,17 +166,29 @@ void attach_release(struct shm_peer *link)
 
 /* ---- Finding --------------------------------------------------------------------------------------- */
 
-/* Whether it has all of that. What its owner has mapped behind its end is something else, though it may grow there. */
+/* Whether its owner has made something else of a block that has some of that. */
+static bool attachment_is_altered(const struct arena_header *header, uint64_t at, uint64_t length)
+{
+	uint64_t end = load_relaxed(&header->altered_end);
+
+	for (uint64_t i = 0; i < end && i < ALTERED_MAX; i++)
+		if (altered_has(load_relaxed(&header->altered[i]), at, length))
+			return true;
+	return false;
+}
+
+/* Whether it has all of that. What its owner has mapped behind its end is something else, though it may grow there. All
+ * that is looked at was stored before the message that named the address. */
 static bool attachment_has(const struct attachment *attachment, uint64_t address, uint64_t length)
 {
 	uint64_t at = address - attachment->base, end;
 
 	if (!attachment->memory || at >= attachment->size)
 		return false;
-	end = load_relaxed(&attachment_header(attachment)->end); /* stored before the message that named the address */
+	end = load_relaxed(&attachment_header(attachment)->end);
 	if (end > attachment->size)
 		end = attachment->size;
-	return at < end && length <= end - at;
+	return at < end && length <= end - at && !attachment_is_altered(attachment_header(attachment), at, length);
 }
 
 static struct attachment *attachment_of(struct shm_peer *link, uint64_t address, uint64_t length)
@@ -233,12 +245,13 @@ void *attach_find(struct transport_peer *peer, uint64_t address, uint64_t length
 
 bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t length, bool write, const void *place)
 {
-	const struct attachment *attachment = attachment_of(shm_link(peer), address, length);
+	const struct attachment *attachment;
 
+	if (write)
+		fence_full(); /* pairs with those in arena_retire and arena_alter */
+	attachment = attachment_of(shm_link(peer), address, length);
 	if (!attachment)
 		return lend_find(shm_link(peer)->views, address, length, write) == place; /* or by another view */
-	if (!write)
-		return true; /* nobody writes to what has been retired */
-	fence_full(); /* pairs with the one in arena_retire */
-	return !load_relaxed(&attachment_header(attachment)->retired);
+	/* Nobody writes to what has been retired. */
+	return !write || !load_relaxed(&attachment_header(attachment)->retired);
 }
