@@ -4899,6 +4899,36 @@ FAULTS = [
         ")",
     ),
     Fault(
+        "an arena that there was no descriptor for is never asked for",
+        "src/transport/shm/attach.c",
+        "\tif (fd < 0 || !link->attachments) {\n\t\tlink->unheard |= UNHEARD_ARENA;\n",
+        "\tif (fd < 0 || !link->attachments) {\n",
+    ),
+    Fault(
+        "a page that there was no descriptor for is never asked for",
+        "src/transport/shm/life.c",
+        "\tif (fd < 0) { /* lost: this process could have no descriptor just then */\n\t\tlink->unheard |= UNHEARD_LIFE;\n",
+        "\tif (fd < 0) { /* lost: this process could have no descriptor just then */\n",
+    ),
+    Fault(
+        "who is asked to tell of an arena again does not",
+        "src/transport/shm/attach.c",
+        "\tif (again.what & UNHEARD_ARENA)\n\t\tlink->told = 0;\n",
+        "",
+    ),
+    Fault(
+        "who is asked to tell of its page again does not",
+        "src/transport/shm/attach.c",
+        "\tif (again.what & UNHEARD_LIFE)\n\t\tlink->life_told = false;\n",
+        "",
+    ),
+    Fault(
+        "what was told in vain is asked for where there is still no room",
+        "src/transport/shm/attach.c",
+        "return copy >= 0 && place != MAP_FAILED;",
+        "return true;",
+    ),
+    Fault(
         "an arena that can be cut short is mapped",
         "src/transport/shm/attach.c",
         "return segment_is_safe(fd) && ",

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/arena.h"
@@ -213,6 +214,53 @@ static void direct__not_behind_the_end(void **state)
 		munmap(others[i], LENGTH);
 	thole_free(from);
 	thole_free(to);
+}
+
+/* Short messages, of which nothing needs to be told. */
+static void connect_both(struct pair *pair)
+{
+	struct thole_request *send, *receive;
+	char byte = 1, got = 0;
+
+	assert_int_equal(thole_recv(pair->b, pair->b_to_a, &got, 1, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, &byte, 1, 1, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(pair, pair->b, receive, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, send, NULL), 0);
+	assert_int_equal(thole_recv(pair->a, pair->a_to_b, &got, 1, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, &byte, 1, 1, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(pair, pair->a, receive, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->b, send, NULL), 0);
+}
+
+/* A peer that has no descriptor left when it is told is told again once it has some. */
+static void direct__after_a_want_of_descriptors(void **state)
+{
+	uint8_t *from = buffer(true), *to = buffer(false);
+	struct rlimit before, none;
+	struct shm_peer *link;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, direct_options);
+	connect_both(&pair);
+	link = shm_link(&endpoint_peer(pair.b, pair.b_to_a)->base);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){0, before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (uint64_t k = 0; k < 4; k++) {
+		transfer(&pair, k, from, to, 0xaaaaaaaa);
+		pair_idle(&pair);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(pair_counter(pair.b, "attached"), 0);
+	assert_int_equal(pair_counter(pair.b, "attach_refused"), 1);
+	assert_null(link->life);
+	meet(&pair, from, to, 1);
+	assert_int_equal(pair_counter(pair.b, "attach_refused"), 1);
+	assert_non_null(link->life);
+	pair_close(&pair);
+	thole_free(from);
+	free(to);
 }
 
 /* What a program has mapped over a part of a block is what a message has and gets; the next block there is direct. */
@@ -636,6 +684,7 @@ int main(void)
 		cmocka_unit_test_setup(direct__who_needs_the_kernel, kernel_open),
 		cmocka_unit_test_setup(direct__where_the_kernel_refuses, kernel_open),
 		cmocka_unit_test_setup(direct__not_behind_the_end, kernel_open),
+		cmocka_unit_test_setup(direct__after_a_want_of_descriptors, kernel_open),
 		cmocka_unit_test_setup(direct__not_of_what_is_altered, kernel_open),
 		cmocka_unit_test_setup(direct__not_of_another_file, kernel_open),
 		cmocka_unit_test_setup(direct__only_if_wanted, kernel_open),

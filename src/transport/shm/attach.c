@@ -11,6 +11,7 @@
  * those who had begun to; these look again afterwards. A mapping is only as long as it was needed for, can be written
  * from the first write on, and is in no child.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,6 +35,14 @@ struct announcement {
 	uint64_t magic;
 	uint64_t base; /* in the sender's address space */
 	uint64_t size;
+};
+
+/* Who could not take what he was told asks for it once he can. */
+#define AGAIN_MAGIC UINT64_C(0x74686f6c65616731) /* "tholeag1" */
+
+struct again {
+	uint64_t magic;
+	uint64_t what; /* UNHEARD_* */
 };
 
 struct attachment {
@@ -97,12 +106,15 @@ static bool descriptor_fits(int fd, const struct announcement *announcement)
 	       announcement->base <= UINT64_MAX - announcement->size;
 }
 
-static bool attachment_make(struct attachment *attachment, const struct announcement *announcement, int fd)
+static bool attachment_make(struct shm_peer *link, struct attachment *attachment,
+			    const struct announcement *announcement, int fd)
 {
 	void *memory = mmap(NULL, MAPPED_MIN, PROT_READ, MAP_SHARED, fd, 0);
 
-	if (memory == MAP_FAILED)
+	if (memory == MAP_FAILED) {
+		link->unheard |= UNHEARD_ARENA;
 		return false;
+	}
 	madvise(memory, MAPPED_MIN, MADV_DONTFORK);
 	*attachment = (struct attachment){.memory = memory, .mapped = MAPPED_MIN, .base = announcement->base,
 					  .size = announcement->size};
@@ -114,44 +126,93 @@ static bool attachment_make(struct attachment *attachment, const struct announce
 }
 
 /* The newest is the first. */
-void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd)
+static void attachment_add(struct shm_peer *link, const struct attachment *attachment)
+{
+	attachment_end(&link->attachments[ATTACHMENTS - 1]);
+	memmove(link->attachments + 1, link->attachments, (ATTACHMENTS - 1) * sizeof(*link->attachments));
+	link->attachments[0] = *attachment;
+}
+
+/* Whether a peer has told of an arena. Its descriptor is lost where this process could have none just then. */
+static bool arena_arrived(struct transport_peer *peer, const void *message, size_t size, int fd)
 {
 	struct shm_peer *link = shm_link(peer);
 	struct announcement announcement;
-	struct attachment attachment;
+	struct attachment attachment = {0};
 
-	if (fd < 0) {
-		if (size > 1) /* else it is a wake-up */
-			lend_arrived(peer, message, size);
-		return;
-	}
-	if (life_arrived(peer, message, size, fd)) {
-		discard_received(&fd, 1);
-		return;
-	}
+	if (size != sizeof(announcement))
+		return false;
+	memcpy(&announcement, message, sizeof(announcement));
+	if (announcement.magic != ANNOUNCEMENT_MAGIC)
+		return false;
 	if (!link->attachments)
 		link->attachments = calloc(ATTACHMENTS, sizeof(*link->attachments));
-	if (size == sizeof(announcement))
-		memcpy(&announcement, message, sizeof(announcement));
-	if (link->attachments && !peer->gone && size == sizeof(announcement) &&
-	    announcement.magic == ANNOUNCEMENT_MAGIC && !arena_may_signal() && descriptor_fits(fd, &announcement) &&
-	    attachment_make(&attachment, &announcement, fd)) {
-		attachment_end(&link->attachments[ATTACHMENTS - 1]);
-		memmove(link->attachments + 1, link->attachments, (ATTACHMENTS - 1) * sizeof(*link->attachments));
-		link->attachments[0] = attachment;
-		transport_count(peer->owner, COUNTER_ATTACHED);
-	} else {
-		transport_count(peer->owner, COUNTER_ATTACH_REFUSED);
+	if (fd < 0 || !link->attachments) {
+		link->unheard |= UNHEARD_ARENA;
+	} else if (!peer->gone && !arena_may_signal() && descriptor_fits(fd, &announcement) &&
+		   attachment_make(link, &attachment, &announcement, fd)) {
+		attachment_add(link, &attachment);
 	}
-	discard_received(&fd, 1);
+	transport_count(peer->owner, attachment.memory ? COUNTER_ATTACHED : COUNTER_ATTACH_REFUSED);
+	return true;
+}
+
+/* Whether the peer asks to be told again. */
+static bool again_arrived(struct shm_peer *link, const void *message, size_t size)
+{
+	struct again again;
+
+	if (size != sizeof(again))
+		return false;
+	memcpy(&again, message, sizeof(again));
+	if (again.magic != AGAIN_MAGIC)
+		return false;
+	if (again.what & UNHEARD_ARENA)
+		link->told = 0;
+	if (again.what & UNHEARD_LIFE)
+		link->life_told = false;
+	return true;
+}
+
+void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd)
+{
+	if (fd < 0 && size <= 1)
+		return; /* a wake-up */
+	if (!life_arrived(peer, message, size, fd) && !again_arrived(shm_link(peer), message, size) &&
+	    !arena_arrived(peer, message, size, fd)) {
+		if (fd < 0)
+			lend_arrived(peer, message, size);
+		else
+			transport_count(peer->owner, COUNTER_ATTACH_REFUSED);
+	}
+	if (fd >= 0)
+		discard_received(&fd, 1);
+}
+
+/* Whether what was told in vain would find a descriptor and a place now. */
+static bool attach_has_room(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	void *place = mmap(NULL, MAPPED_MIN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (copy >= 0)
+		close(copy);
+	if (place != MAP_FAILED)
+		munmap(place, MAPPED_MIN);
+	return copy >= 0 && place != MAP_FAILED;
 }
 
 void attach_review(struct shm_peer *link)
 {
+	const struct again again = {AGAIN_MAGIC, link->unheard};
+
 	for (int i = 0; link->attachments && i < ATTACHMENTS; i++)
 		if (link->attachments[i].memory && load_relaxed(&attachment_header(&link->attachments[i])->retired))
 			attachment_end(&link->attachments[i]);
 	lend_review(link->views);
+	if (link->unheard && attach_has_room(link->watch_in.fd) &&
+	    connect_send(link->watch_in.fd, &again, sizeof(again), -1))
+		link->unheard = 0;
 }
 
 void attach_release(struct shm_peer *link)

@@ -187,13 +187,19 @@ bool life_arrived(struct transport_peer *peer, const void *message, size_t size,
 		return false;
 	if (link->life || peer->gone || !peer->owner->options.one_copy)
 		return true;
+	if (fd < 0) { /* lost: this process could have no descriptor just then */
+		link->unheard |= UNHEARD_LIFE;
+		return true;
+	}
 	/* Where its owner cannot write by the descriptor any more, there will be no hole in it. */
 	if (!segment_is_safe(fd) || (fcntl(fd, F_GET_SEALS) & LIFE_SEALS) != LIFE_SEALS || fstat(fd, &status) != 0 ||
 	    status.st_size != LIFE_SIZE || limits_allocate(fd, 0, LIFE_SIZE) != 0)
 		return true;
 	other = mmap(NULL, LIFE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
-	if (other == MAP_FAILED)
+	if (other == MAP_FAILED) {
+		link->unheard |= UNHEARD_LIFE;
 		return true;
+	}
 	madvise((void *)(uintptr_t)other, LIFE_SIZE, MADV_DONTFORK);
 	word_at = load_relaxed(&other->word_at); /* it may change, as all that is the peer's */
 	if (word_at % sizeof(uint32_t) || word_at > LIFE_SIZE - sizeof(uint32_t)) {

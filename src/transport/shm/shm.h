@@ -298,6 +298,8 @@ struct sent_long {
 	bool taken;      /* and it is fetched */
 };
 
+enum { UNHEARD_ARENA = 1, UNHEARD_LIFE = 2 };
+
 struct shm_peer {
 	struct ring_out out;
 	struct ring_in in;
@@ -339,6 +341,7 @@ struct shm_peer {
 	uint32_t offer_sequence;
 	uint64_t told;            /* number of the arena of this process that the peer was told of; 0: none */
 	bool life_told;           /* the peer has this process's page, or does not need it */
+	uint8_t unheard;          /* what the peer told in vain, UNHEARD_*: it is to be asked to tell again */
 	const struct life_page *life_page; /* the peer's, */
 	const uint32_t *life;     /* and its word there, by which it is known to go on; NULL: there is none */
 	struct attachment *attachments; /* arenas of the peer, ATTACHMENTS of them; NULL: none yet */
@@ -618,7 +621,7 @@ void door_close(struct shm_peer *link);
 /* life.c */
 /* Give the peer this process's page, if it has not got it. */
 void life_tell(struct transport_peer *peer);
-/* A message with a descriptor has come from the peer; whether it was its page. */
+/* A message has come from the peer, with a descriptor or -1; whether it told of its page. */
 bool life_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
 void life_release(struct shm_peer *link);
 /* Whether the peer's process had until now what memory it had when it told; false where that is not known. */
@@ -659,7 +662,7 @@ void attach_tell(struct transport_peer *peer, const struct vector *vector, bool 
 void attach_forget_told(struct shm_peer *link);
 /* What has come by the peer's socket; closes fd, which is -1 where none came. */
 void attach_arrived(struct transport_peer *peer, const void *message, size_t size, int fd);
-/* Unmap what the peer does not use any more. */
+/* Unmap what the peer does not use any more, and ask it for what there was no room for. */
 void attach_review(struct shm_peer *link);
 void attach_release(struct shm_peer *link);
 
