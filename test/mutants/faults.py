@@ -233,6 +233,20 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a serve has not ended when its peer is told, and lost by that",
+        SHM_SERVE,
+        "\tserve_release(shm_of(peer->owner), shm_link(peer), serve);\n\tif (lent)\n"
+        "\t\tpeer->owner->up->control(peer, &record);\n",
+        "\tif (lent)\n\t\tpeer->owner->up->control(peer, &record);\n"
+        "\tserve_release(shm_of(peer->owner), shm_link(peer), serve);\n",
+    ),
+    Fault(
+        "a peer that is gone is served",
+        SHM_SERVE,
+        "serve = peer->gone ? NULL : pool_get(&shm->serves);",
+        "serve = pool_get(&shm->serves);",
+    ),
+    Fault(
         "nobody is woken for a raw send that is done",
         "mx/mx_raw.c",
         "\teventfd_write(raw->event_fd, 1); /* still locked",
@@ -2412,8 +2426,8 @@ FAULTS = [
     Fault(
         "a sender whose send has ended keeps what it was lent",
         SHM_SERVE,
-        "if (!serve->help && serve->lent_size)",
-        "if (0)",
+        "bool lent = !serve->help && serve->lent_size;",
+        "bool lent = false;",
     ),
     Fault("anything may be lent", SHM_SERVE, "place >= offsetof(struct segment, small) && size", "size"),
     Fault("more may be lent than there is", SHM_SERVE, " &&\n\t       place + size <= link->in.size", ""),

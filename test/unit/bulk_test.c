@@ -813,6 +813,63 @@ static void window__is_all_that_is_served(void **state)
 	free(from);
 }
 
+/* All requests of an endpoint are in use, and there may be no more. Returns those that were free. */
+static struct pool_tail *requests_withhold(struct thole_endpoint *endpoint)
+{
+	struct pool_tail *free_ones = endpoint->requests.free;
+
+	endpoint->requests.free = NULL;
+	endpoint->requests.bound = endpoint->requests.capacity;
+	return free_ones;
+}
+
+/* A receiver lends a place for the pieces of a window, and asks again, or needs none any more: what it lent goes back.
+ * Where there is no memory for that the peer is lost, and the serve has ended just once. */
+static void serve__of_a_peer_that_is_lost_by_it(void **state)
+{
+	uint8_t *from = pair_filled(2, LENGTH);
+
+	(void)state;
+	for (int again = 0; again < 2; again++) {
+		struct record pull = {.kind = RECORD_BULK_PULL, .length = RECORD_EXTERNAL, .imm = 77,
+				      .arg = {0, LENGTH, 65536, SEGMENT_BASE | UINT64_C(8192) << 32}};
+		struct thole_request *send;
+		struct transport_peer *peer;
+		struct pool_tail *free_ones;
+		struct pool *pool;
+		struct pair pair;
+
+		pair_open(&pair, (const char *const[]){"bulk=ring", "look_again=0", NULL});
+		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+		peer = &endpoint_peer(pair.a, pair.a_to_b)->base;
+		pool = &shm_of(&pair.a->base)->serves;
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+		while (thole_send(pair.a, pair.a_to_b, "", 1, 5, 0, THOLE_QUIET | THOLE_OR_NOT, NULL, NULL) == 0)
+			;
+		pull.tag = request_id(send);
+		bulk_arrived(peer, &pull, NULL, 0);
+		assert_int_equal(pool->live, 1);
+		assert_int_equal(pair_counter(pair.a, "bad_records"), 0);
+		free_ones = requests_withhold(pair.a);
+		if (again)
+			bulk_arrived(peer, &pull, NULL, 0);
+		else
+			pair.b->base.up->control(&endpoint_peer(pair.b, pair.b_to_a)->base,
+						 &(struct record){.kind = RECORD_FINISH, .tag = pull.tag});
+		for (int i = 0; i < PAIR_TURNS_MAX && !peer->gone; i++)
+			thole_progress(pair.a);
+		assert_true(peer->gone);
+		assert_int_equal(peer->gone_status, THOLE_ERR_MEMORY);
+		assert_int_equal(pool->live, 0);
+		assert_false(pool->free && pool->free->next_free == pool->free);
+		assert_true(list_empty(&shm_of(&pair.a->base)->active));
+		assert_null(pair.a->requests.free);
+		pair.a->requests.free = free_ones;
+		pair_close(&pair);
+	}
+	free(from);
+}
+
 /* The owner's segments are fewer bytes than it has announced. */
 static void window__of_fewer_bytes_than_it_says(void **state)
 {
@@ -1812,6 +1869,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(data__of_another_fetch_or_peer),
 		cmocka_unit_test(data__of_another_place),
 		cmocka_unit_test(window__is_all_that_is_served),
+		cmocka_unit_test(serve__of_a_peer_that_is_lost_by_it),
 		cmocka_unit_test(window__of_fewer_bytes_than_it_says),
 		cmocka_unit_test(door__shuts),
 		cmocka_unit_test(door__needs_no_mapping_to_shut),

@@ -62,12 +62,15 @@ static void serve_release(struct shm *shm, struct shm_peer *link, struct serve *
 	pool_put(&shm->serves, serve);
 }
 
-/* What the peer has lent for a serve is its own again. */
-static void serve_return(struct transport_peer *peer, const struct serve *serve)
+/* A serve that its receiver needs no more: what it has lent is its own again. Where it cannot be told that, it is lost,
+ * and with it all serves that there are by then. */
+static void serve_give_up(struct transport_peer *peer, struct serve *serve)
 {
 	struct record record = {.kind = RECORD_BULK_DATA, .tag = serve->id};
+	bool lent = !serve->help && serve->lent_size;
 
-	if (!serve->help && serve->lent_size)
+	serve_release(shm_of(peer->owner), shm_link(peer), serve);
+	if (lent)
 		peer->owner->up->control(peer, &record);
 }
 
@@ -80,10 +83,8 @@ static void serve_supersede(struct transport_peer *peer, uint64_t window)
 
 	while (node && container_of(node, struct serve, node)->window != window)
 		node = list_next(&link->serves, node);
-	if (!node)
-		return;
-	serve_return(peer, container_of(node, struct serve, node));
-	serve_release(shm_of(peer->owner), link, container_of(node, struct serve, node));
+	if (node)
+		serve_give_up(peer, container_of(node, struct serve, node));
 }
 
 static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
@@ -92,7 +93,7 @@ static struct serve *serve_new(struct transport_peer *peer, uint64_t window)
 	struct serve *serve;
 
 	serve_supersede(peer, window);
-	serve = pool_get(&shm->serves);
+	serve = peer->gone ? NULL : pool_get(&shm->serves);
 	if (!serve)
 		return NULL;
 	*serve = (struct serve){.window = window};
@@ -185,8 +186,7 @@ static int serve_push(struct transport_peer *peer, struct serve *serve)
 	int pushed = 0;
 
 	if (!vector) {
-		serve_return(peer, serve);
-		serve_release(shm_of(owner), link, serve);
+		serve_give_up(peer, serve);
 		return 1;
 	}
 	if (serve->lent_size && !serve->leased && !serve->begun)
