@@ -2205,6 +2205,30 @@ FAULTS = [
         "\t\t\t\t(void)connect_turn_away;\n",
     ),
     Fault(
+        "what comes with a greeting has no place of its own",
+        CONNECT,
+        "\tspare_give(shm);\n\terror = greeting_receive(",
+        "\terror = greeting_receive(",
+    ),
+    Fault(
+        "the place for what comes with a greeting is not kept",
+        CONNECT,
+        "\tspare_make(shm);\n\tif (error == THOLE_ERR_AGAIN)",
+        "\tif (error == THOLE_ERR_AGAIN)",
+    ),
+    Fault(
+        "a descriptor that the kernel did not give is none",
+        CONNECT,
+        "header.msg_flags & MSG_CTRUNC ? LOST_DESCRIPTOR : NO_DESCRIPTOR;",
+        "false ? LOST_DESCRIPTOR : NO_DESCRIPTOR;",
+    ),
+    Fault(
+        "who waits for a peer whose descriptor was lost waits on",
+        CONNECT,
+        "\tif (error == THOLE_ERR_MEMORY || error == THOLE_ERR_SYSTEM)\n\t\tgreeting_lost(",
+        "\tif (error == THOLE_ERR_MEMORY)\n\t\tgreeting_lost(",
+    ),
+    Fault(
         "connections take the program's descriptors",
         LIMITS,
         "if ((rlim_t)fd < limit.rlim_cur / 2)",

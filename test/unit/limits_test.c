@@ -304,6 +304,59 @@ static void peers__no_more_than_the_hard_limit(void **state)
 	in_child(no_peers);
 }
 
+static char told[256];
+
+static void note_trouble(const struct transport_owner *owner)
+{
+	(void)owner;
+	snprintf(told, sizeof(told), "%s", thole_detail());
+}
+
+/* b has a descriptor for the connection, and the spare one for what comes with the greeting, or none: a's message. */
+static void one_descriptor(bool spare)
+{
+	struct thole_completion done = {.status = THOLE_ERR_TIMEOUT};
+	struct thole_request *request;
+	struct pair pair;
+	uint64_t number = 0;
+
+	pair_open(&pair, local);
+	pair.b->base.trouble = note_trouble;
+	if (!spare) {
+		close(shm_of(&pair.b->base)->spare_fd);
+		shm_of(&pair.b->base)->spare_fd = -1;
+	}
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 3); /* two are a's */
+	MUST(thole_recv(pair.b, pair.b_to_a, &number, sizeof(number), 0, 0, 0, NULL, &request) == 0);
+	MUST(send_number(pair.a, pair.a_to_b) == 0);
+	for (int i = 0; i < PAIR_TURNS_MAX && thole_test(pair.b, request, &done) == 0; i++)
+		pair_progress(&pair, 1);
+	MUST(done.status == (spare ? 0 : THOLE_ERR_PEER));
+	MUST(number == (spare ? 7 : 0));
+	MUST(shm_of(&pair.b->base)->spare_fd >= 0 || !spare);
+}
+
+static void one_and_the_spare(void)
+{
+	one_descriptor(true);
+	MUST(told[0] == 0);
+}
+
+static void one_alone(void)
+{
+	one_descriptor(false);
+	MUST(strstr(told, "ulimit -Hn"));
+}
+
+/* A greeting whose descriptor finds no place is read all the same. */
+static void peers__by_the_last_descriptor(void **state)
+{
+	(void)state;
+	in_child(one_and_the_spare);
+	in_child(one_alone);
+}
+
 /* ---- Sizes of files ------------------------------------------------------------------------------------ */
 
 static void short_files(void)
@@ -401,6 +454,7 @@ int main(void)
 		cmocka_unit_test(descriptors__are_no_streams),
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
+		cmocka_unit_test(peers__by_the_last_descriptor),
 		cmocka_unit_test(files__too_short_for_a_segment),
 		cmocka_unit_test(remedy__is_of_the_limit),
 		cmocka_unit_test(files__signals_as_before),

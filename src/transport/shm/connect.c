@@ -170,6 +170,19 @@ static int connect_socket(void)
 
 /* ---- The consumer's side -------------------------------------------------------------------------- */
 
+/* One that is kept, so that there is a place where all others are taken. */
+static void spare_make(struct shm *shm)
+{
+	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
+}
+
+static void spare_give(struct shm *shm)
+{
+	if (shm->spare_fd >= 0)
+		close(shm->spare_fd);
+	shm->spare_fd = -1;
+}
+
 int connect_open(struct transport_owner *owner)
 {
 	struct shm *shm = shm_of(owner);
@@ -178,7 +191,7 @@ int connect_open(struct transport_owner *owner)
 	int fd = connect_socket();
 
 	shm->opened_by = geteuid();
-	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
+	spare_make(shm);
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
@@ -238,9 +251,7 @@ void connect_close(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 
 	listener_close(owner);
-	if (shm->spare_fd >= 0)
-		close(shm->spare_fd);
-	shm->spare_fd = -1;
+	spare_give(shm);
 	while (!list_empty(&shm->greetings)) {
 		struct watch *watch = container_of(list_first(&shm->greetings), struct watch, node);
 
@@ -286,8 +297,7 @@ static void connect_turn_away(struct transport_owner *owner, int reason)
 	pid_t pid = 0;
 	int fd;
 
-	if (shm->spare_fd >= 0)
-		close(shm->spare_fd);
+	spare_give(shm);
 	fd = accept4(shm->listener.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0) {
 		transport_count(owner, COUNTER_REFUSED);
@@ -299,7 +309,7 @@ static void connect_turn_away(struct transport_owner *owner, int reason)
 			  limits_remedy(reason, remedy));
 		transport_trouble(owner);
 	}
-	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
+	spare_make(shm);
 }
 
 /* No connection will ever be taken: the kernel refuses the call itself (seccomp). Who waits at the listener, and who
@@ -367,7 +377,10 @@ void connect_accept_all(struct transport_owner *owner, uint64_t now_ns)
 		;
 }
 
-/* Receive a message, and the one descriptor that may come with it: -1 where there is none, or are several. */
+enum { NO_DESCRIPTOR = -1, LOST_DESCRIPTOR = -2 };
+
+/* Receive a message, and the one descriptor that may come with it: NO_DESCRIPTOR where there is none, or are several;
+ * LOST_DESCRIPTOR where the kernel did not give them all to this process. */
 static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_p)
 {
 	union {
@@ -382,26 +395,26 @@ static ssize_t socket_receive(int socket, void *message, size_t length, int *fd_
 	unsigned count;
 	int fds[DISCARD_RIGHTS_MAX];
 
-	*fd_p = -1;
+	*fd_p = size >= 0 && header.msg_flags & MSG_CTRUNC ? LOST_DESCRIPTOR : NO_DESCRIPTOR;
 	if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
 		return size;
 	count = (unsigned)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 	memcpy(fds, CMSG_DATA(rights), count * sizeof(int));
-	if (count == 1 && !(header.msg_flags & MSG_CTRUNC))
+	if (count == 1 && *fd_p == NO_DESCRIPTOR)
 		*fd_p = limits_own(fds[0]);
 	else
 		discard_received(fds, count);
 	return size;
 }
 
-/* Receive the greeting and its descriptor. 0, AGAIN, or PROTOCOL. */
+/* Receive the greeting and its descriptor, which may be lost. 0, AGAIN, or PROTOCOL. */
 static int greeting_receive(int socket, struct greeting *greeting, int *fd_p)
 {
 	ssize_t size = socket_receive(socket, greeting, sizeof(*greeting), fd_p);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return THOLE_ERR_AGAIN;
-	if (size == sizeof(*greeting) && *fd_p >= 0)
+	if (size == sizeof(*greeting) && *fd_p != NO_DESCRIPTOR)
 		return 0;
 	if (*fd_p >= 0)
 		discard_received(fd_p, 1);
@@ -433,6 +446,19 @@ static void greeting_compare(const struct shm *shm, struct shm_peer *link)
 	}
 }
 
+/* What others took as soon as it was free, or what came is not for this process. */
+static int greeting_has_lost(const struct transport_owner *owner)
+{
+	char remedy[LIMITS_REMEDY_MAX];
+
+	error_set(THOLE_ERR_SYSTEM,
+		  "a process that connects is turned away: the descriptor of its memory was not let in, since too many "
+		  "files are open%s, or a security module forbids it; then shm=off for all",
+		  limits_remedy(EMFILE, remedy));
+	transport_trouble(owner);
+	return THOLE_ERR_SYSTEM;
+}
+
 /* Take a connection whose greeting is here. */
 static int greeting_take(struct transport_owner *owner, struct watch *watch, const struct greeting *greeting, int fd)
 {
@@ -458,8 +484,8 @@ static int greeting_take(struct transport_owner *owner, struct watch *watch, con
 		return THOLE_ERR_PROTOCOL;
 	if (link->connected && link->pid != watch->pid) /* the kernel knows who listens at this address */
 		return THOLE_ERR_PROTOCOL;
-	error = segment_accept(&link->in, fd);
-	if (error == THOLE_ERR_MEMORY)
+	error = fd == LOST_DESCRIPTOR ? greeting_has_lost(owner) : segment_accept(&link->in, fd);
+	if (error == THOLE_ERR_MEMORY || error == THOLE_ERR_SYSTEM)
 		greeting_lost(peer, watch->pid);
 	if (error)
 		return error;
@@ -519,7 +545,8 @@ static void greeting_tell_version(const struct transport_owner *owner, int socke
 	transport_trouble(owner);
 }
 
-/* Whether that is all that was to be heard of it. */
+/* Whether that is all that was to be heard of it. What comes with a greeting has the spare descriptor's place, if no
+ * other is left, until it is mapped. */
 static bool connect_greeting(struct transport_owner *owner, struct watch *watch)
 {
 	struct shm *shm = shm_of(owner);
@@ -528,14 +555,17 @@ static bool connect_greeting(struct transport_owner *owner, struct watch *watch)
 
 	if (greeting_is_early(owner, watch))
 		return false;
+	spare_give(shm);
 	error = greeting_receive(watch->fd, &greeting, &fd);
-	if (error == THOLE_ERR_AGAIN)
-		return false;
 	greeting_tell_version(owner, watch->fd, &greeting.head);
 	if (!error) {
 		error = greeting_take(owner, watch, &greeting, fd);
-		discard_received(&fd, 1);
+		if (fd >= 0)
+			discard_received(&fd, 1);
 	}
+	spare_make(shm);
+	if (error == THOLE_ERR_AGAIN)
+		return false;
 	greeting_end(shm, watch, error != 0);
 	return true;
 }
