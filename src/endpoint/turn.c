@@ -100,6 +100,8 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->maintain)
 			transports[i]->maintain(owner, now_ns);
+	if (endpoint->unanswered)
+		message_reach_unanswered(endpoint, now_ns);
 	endpoint_await(endpoint, now_ns);
 }
 

@@ -15,7 +15,7 @@ enum {
 int message_submit(struct thole_request *request);
 
 /* message_reach for a peer that is to be answered, and has perhaps only sent to us so far. Where that fails it is
- * lost. */
+ * lost; but where something is wanting here, answers wait in its backlog (message_reach_unanswered). */
 void message_reach_back(struct peer *peer);
 
 /* A new request for an operation of the user's on a peer, with its vector. Errors as thole_send. */

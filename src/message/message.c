@@ -345,7 +345,7 @@ int message_submit(struct thole_request *request)
 {
 	struct peer *peer = request->peer;
 
-	if (!peer->backlog_count) {
+	if (!peer->backlog_count && peer->base.connected) {
 		int error = message_emit(request);
 
 		if (!error)
@@ -491,6 +491,14 @@ int message_start(struct thole_request *request, struct thole_request **request_
 	return 0;
 }
 
+static int message_connect(struct peer *peer)
+{
+	int error = peer->base.transport->connect(&peer->base);
+
+	peer->base.connected = error == 0;
+	return error;
+}
+
 int message_reach(struct peer *peer)
 {
 	int error;
@@ -499,8 +507,7 @@ int message_reach(struct peer *peer)
 		return peer->base.gone_status;
 	if (peer->base.connected)
 		return 0;
-	error = peer->base.transport->connect(&peer->base);
-	peer->base.connected = error == 0;
+	error = message_connect(peer);
 	if (error)
 		transport_trouble(&peer->endpoint->base);
 	return error;
@@ -546,10 +553,45 @@ int thole_connect(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, 
 	return error;
 }
 
+/* Whether something is wanting here, of which the peer is none the worse. */
+static bool message_wants(int error)
+{
+	return error == THOLE_ERR_SYSTEM || error == THOLE_ERR_MEMORY;
+}
+
 void message_reach_back(struct peer *peer)
 {
-	if (message_reach(peer) != 0 && !peer->base.gone)
+	int error = peer->base.gone || peer->backlog_count ? 0 : message_reach(peer);
+
+	if (message_wants(error)) {
+		peer->wanting_ns = 0;
+		peer->endpoint->unanswered = true;
+	} else if (error && !peer->base.gone) {
 		peer_lost(peer, THOLE_ERR_PEER);
+	}
+}
+
+void message_reach_unanswered(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct list_node *end = &endpoint->backlogged, *node = end->next;
+	struct peer *peer;
+	int error;
+
+	while (node != end && container_of(node, struct peer, backlogged_node)->base.connected)
+		node = node->next;
+	endpoint->unanswered = node != end;
+	if (node == end)
+		return;
+	list_remove(node);
+	list_push_back(end, node); /* another one is the first next time */
+	peer = container_of(node, struct peer, backlogged_node);
+	if (peer->wanting_ns == 0)
+		peer->wanting_ns = now_ns;
+	error = message_connect(peer);
+	if (!error || peer->base.gone ||
+	    (message_wants(error) && now_ns - peer->wanting_ns < endpoint->base.options.peer_timeout))
+		return;
+	peer_lost(peer, error);
 }
 
 void message_control(struct peer *peer, const struct record *record)
@@ -559,7 +601,8 @@ void message_control(struct peer *peer, const struct record *record)
 	message_reach_back(peer);
 	if (peer->base.gone)
 		return;
-	if (!peer->backlog_count && peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {
+	if (!peer->backlog_count && peer->base.connected &&
+	    peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {
 		message_transmit(peer);
 		return;
 	}

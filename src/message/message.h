@@ -20,6 +20,10 @@ void message_emitted(struct thole_request *request);
 /* Connect to a peer unless that is done, on first use. Returns 0, why it is gone, or what the transport says. */
 int message_reach(struct peer *peer);
 
+/* Now and then, while the endpoint's `unanswered` is set: connect to one of those again that are to be answered. One
+ * for whom something is wanting for as long as a peer may be silent (peer_timeout) is lost. */
+void message_reach_unanswered(struct thole_endpoint *endpoint, uint64_t now_ns);
+
 /* Send a record without data, behind whatever waits to be sent. */
 void message_control(struct peer *peer, const struct record *record);
 

@@ -271,7 +271,7 @@ static int peer_push(struct peer *peer)
 {
 	int left = 0;
 
-	while (peer->backlog_count && !peer->base.gone) {
+	while (peer->backlog_count && peer->base.connected && !peer->base.gone) {
 		struct thole_request *request = container_of(list_first(&peer->backlog), struct thole_request, node);
 
 		if (message_emit(request) != 0)

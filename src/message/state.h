@@ -116,6 +116,7 @@ struct peer {
 	struct list_node pending;  /* requests that wait for this peer */
 	struct stream stream;
 	struct hash_node by_id;    /* ids are random but with MXoE, where they begin with the same bits on all hosts */
+	uint64_t wanting_ns;       /* since when something is wanting to answer it; 0: nobody looked yet */
 };
 
 struct memory_locks;
@@ -176,6 +177,7 @@ struct thole_endpoint {
 	bool loop_awaits;            /* an event loop may sleep until something is complete */
 	bool safe;                   /* take the lock */
 	bool awaits;                 /* perhaps a receive names a peer that is not connected: peer_reach_awaited */
+	bool unanswered;             /* perhaps a peer's backlog has answers, and it is not connected */
 	uint8_t screening;           /* enum screening */
 	struct lock lock;            /* protects the whole endpoint; no other lock is taken with it held */
 

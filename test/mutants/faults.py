@@ -3627,6 +3627,30 @@ FAULTS = [
         "if (error == THOLE_ERR_AGAIN)",
     ),
     Fault(
+        "want of what an answer needs is the end of who is to have it",
+        MESSAGE,
+        "\tif (message_wants(error)) {\n",
+        "\tif (false) {\n",
+    ),
+    Fault(
+        "who could not be answered is not tried again",
+        MESSAGE,
+        "\t\tpeer->endpoint->unanswered = true;\n",
+        "",
+    ),
+    Fault(
+        "an answer waits for ever",
+        MESSAGE,
+        "now_ns - peer->wanting_ns < endpoint->base.options.peer_timeout",
+        "now_ns",
+    ),
+    Fault(
+        "each answer that waits is told",
+        MESSAGE,
+        "int error = peer->base.gone || peer->backlog_count ? 0 : message_reach(peer);",
+        "int error = peer->base.gone ? 0 : message_reach(peer);",
+    ),
+    Fault(
         "want of memory for a greeting is the end of the peer",
         CONNECT,
         "\tif (connect_is_want(reason))\n",
@@ -7738,8 +7762,8 @@ FAULTS = [
     Fault(
         "what is owed comes between the pieces of a message",
         MESSAGE,
-        "\tif (!peer->backlog_count && peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {",
-        "\tif (peer->base.transport->push(&peer->base, record, NULL, 0, 0) == 0) {",
+        "\tif (!peer->backlog_count && peer->base.connected &&\n\t    peer->base.transport->push(",
+        "\tif (peer->base.connected &&\n\t    peer->base.transport->push(",
     ),
     Fault(
         "a row of pieces is taken whose last is longer than what is left",

@@ -1122,6 +1122,65 @@ static void shm__want_is_nobodys_end(void **state)
 	}
 }
 
+/* An answer, for which its sender has to connect, waits while something is wanting there; so do those behind it. It is
+ * told once, an operation says so, and whoever is to be answered is lost only where that lasts for as long as he may be
+ * silent. */
+static void shm__want_delays_answers(void **state)
+{
+	static const char *const patient[] = {"network=off", "one_copy=off", NULL};
+	static const char *const hasty[] = {"network=off", "one_copy=off", "peer_timeout=100ms", NULL};
+	enum { GET_KEY = 9, SEND, SEND_BEHIND, GET, REQUESTS };
+
+	(void)state;
+	for (int lasts = 0; lasts < 2; lasts++) {
+		struct thole_request *requests[REQUESTS] = {0}, *receives[2];
+		uint64_t got = 0, region = 77, in[2];
+		struct thole_region *exposed;
+		struct peer *a_at_b;
+		struct pair pair;
+
+		pair_open(&pair, lasts ? hasty : patient);
+		a_at_b = endpoint_peer(pair.b, pair.b_to_a);
+		pair.b->base.trouble = note_trouble;
+		tellings = wanting.refused = 0;
+		assert_int_equal(
+			thole_expose(pair.b, &region, sizeof(region), THOLE_ACCESS_GET, GET_KEY, NULL, &exposed), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+		while (pair_counter(pair.b, "accepts") == 0)
+			thole_progress(pair.b);
+		wanting.sockets = true;
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, &in[i], 8, 1, 0, 0, NULL, &receives[i]), 0);
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, &region, 8, 1, 0, THOLE_SYNC, NULL,
+						    &requests[SEND + i]), 0);
+		}
+		assert_int_equal(thole_get(pair.a, pair.a_to_b, &(struct iovec){&got, 8}, 1, GET_KEY, 0, 0, NULL,
+					   &requests[GET]), 0);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(pair_finish(&pair, pair.b, receives[i], NULL), 0);
+		while (wanting.refused < 3 || (lasts && !a_at_b->base.gone))
+			pair_progress(&pair, 1);
+		assert_int_equal(tellings, 1);
+		assert_non_null(strstr(told, "cannot connect to "));
+		assert_string_equal(info_of(pair.b, pair.b_to_a).reason, lasts ? "failed" : "");
+		if (!lasts)
+			assert_int_equal(thole_send(pair.b, pair.b_to_a, "", 0, 2, 0, 0, NULL, NULL), THOLE_ERR_SYSTEM);
+		wanting.sockets = false;
+		for (int i = SEND; i <= GET; i++)
+			assert_int_equal(pair_finish(&pair, pair.a, requests[i], NULL), lasts ? THOLE_ERR_PEER : 0);
+		assert_int_equal(got, lasts ? 0 : 77);
+		pair.b->base.trouble = NULL;
+		pair_close(&pair);
+	}
+}
+
+static int nothing_wanting(void **state)
+{
+	(void)state;
+	wanting.sockets = false;
+	return 0;
+}
+
 enum { WORDS = 100 };
 
 /* a says so much to b, of which b handles a part or has not even read the greeting, and is gone. */
@@ -1851,6 +1910,7 @@ int main(void)
 		cmocka_unit_test(shm__nobody_is_awaited),
 		cmocka_unit_test(shm__who_is_heard_is_not_connected_to),
 		cmocka_unit_test(shm__want_is_nobodys_end),
+		cmocka_unit_test_teardown(shm__want_delays_answers, nothing_wanting),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),
