@@ -103,7 +103,8 @@ static int probe_memfd(char *why, size_t size)
 	int fd = memfd_create("thole-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
-		snprintf(why, size, "memfd_create: %s; without it Thole cannot run here", strerror(errno));
+		snprintf(why, size, "memfd_create: %s; processes of this host reach each other over the network alone",
+			 strerror(errno));
 	else
 		close(fd);
 	return fd >= 0;

@@ -567,7 +567,7 @@ void message_reach_back(struct peer *peer)
 		peer->wanting_ns = 0;
 		peer->endpoint->unanswered = true;
 	} else if (error && !peer->base.gone) {
-		peer_lost(peer, THOLE_ERR_PEER);
+		peer_lost(peer, error);
 	}
 }
 

@@ -3651,6 +3651,30 @@ FAULTS = [
         "int error = peer->base.gone ? 0 : message_reach(peer);",
     ),
     Fault(
+        "an endpoint that may have no memory files is not opened",
+        SHM,
+        "segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;",
+        "TRANSPORT_REQUIRED;",
+    ),
+    Fault(
+        "who may have no shared memory is expected to have some",
+        SHM,
+        "\towner->parts.host ^= owner->parts.endpoint;\n",
+        "",
+    ),
+    Fault(
+        "too many open files are a reason to do without shared memory",
+        SEGMENT,
+        "return reason == EPERM || reason == EACCES || reason == ENOSYS;",
+        "return reason;",
+    ),
+    Fault(
+        "whom one must not connect to has ended",
+        CONNECT,
+        "\t\tif (errno == ECONNREFUSED)\n",
+        "\t\tif (!connect_is_want(errno))\n",
+    ),
+    Fault(
         "want of memory for a greeting is the end of the peer",
         CONNECT,
         "\tif (connect_is_want(reason))\n",

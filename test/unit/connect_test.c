@@ -5,7 +5,7 @@
  *
  * getsockopt and sendmsg are replaced (by the linker's --wrap): the one may say that the other side is of another user,
  * the other keeps what an endpoint greets with, which this test then sends in its own way. So are epoll_ctl and socket,
- * which may find no room.
+ * which may find no room, and connect and memfd_create, which a filter may refuse.
  */
 #include "unit.h"
 
@@ -28,6 +28,10 @@ ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 int __real_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event);
+int __real_connect(int fd, const struct sockaddr *name, socklen_t size);
+int __wrap_connect(int fd, const struct sockaddr *name, socklen_t size);
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
 
@@ -130,6 +134,33 @@ static void shm__nobody_is_there(void **state)
 	assert_string_equal(info_of(pair.a, pair.a_to_b).reason, "ended");
 	assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
 	thole_endpoint_close(pair.a);
+}
+
+/* What a filter or a security module refuses: local connections, files in memory (both: an errno). */
+static struct {
+	int connects, memory;
+} forbidden;
+
+/* What must not be connected to is not taken to have ended. */
+static void shm__connections_are_forbidden(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	static const int reasons[] = {EACCES, EPERM};
+	struct thole_request *request;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct pair pair;
+
+		pair_open(&pair, options);
+		forbidden.connects = reasons[i];
+		assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
+		forbidden.connects = 0;
+		assert_null(strstr(thole_detail(), "has ended"));
+		assert_non_null(strstr(thole_detail(), strerror(reasons[i])));
+		assert_non_null(strstr(thole_detail(), "shm=off"));
+		pair_close(&pair);
+	}
 }
 
 static struct {
@@ -322,6 +353,22 @@ int __wrap_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event)
 	return -1;
 }
 
+int __wrap_connect(int fd, const struct sockaddr *name, socklen_t size)
+{
+	if (!forbidden.connects || name->sa_family != AF_UNIX)
+		return __real_connect(fd, name, size);
+	errno = forbidden.connects;
+	return -1;
+}
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (!forbidden.memory)
+		return __real_memfd_create(name, flags);
+	errno = forbidden.memory;
+	return -1;
+}
+
 int __wrap_socket(int domain, int type, int protocol)
 {
 	if (!wanting.sockets)
@@ -329,6 +376,13 @@ int __wrap_socket(int domain, int type, int protocol)
 	wanting.refused++;
 	errno = EMFILE;
 	return -1;
+}
+
+static int nothing_forbidden(void **state)
+{
+	(void)state;
+	forbidden.connects = forbidden.memory = 0;
+	return 0;
 }
 
 /* A socket to who listens for b. */
@@ -524,6 +578,7 @@ static void greeting__of_who_it_was(void **state)
 		} else {
 			assert_int_equal(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request), THOLE_ERR_PEER);
 			assert_non_null(strstr(thole_detail(), "another user"));
+			assert_non_null(strstr(thole_detail(), "shm=off"));
 		}
 		greeted.foreign = false;
 		pair_close(&pair);
@@ -1422,6 +1477,44 @@ static void network__connects(void **state)
 	pair_close(&pair);
 }
 
+/* Where there is no shared memory for one of them, or both, it is as with shm=off. Without a network, too, nobody could
+ * be reached; and what passes is no reason to do without. */
+static void network__instead_of_shared_memory(void **state)
+{
+	static const char *const local[] = {"network=off", NULL}, *const both[] = {"interface=lo", "link=udp", NULL};
+	static const int reasons[] = {EPERM, EACCES, ENOSYS};
+	struct thole_endpoint_attr attr = {.options = local};
+	struct thole_endpoint *endpoint;
+	struct pair pair;
+	uint64_t in, out = 7;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct thole_request *receive;
+
+		forbidden.memory = reasons[i];
+		assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_UNSUPPORTED);
+		assert_non_null(strstr(thole_detail(), "memfd_create"));
+		pair.a = pair_endpoint(NULL, NULL, both);
+		forbidden.memory = i < 2 ? 0 : forbidden.memory;
+		pair.b = pair_endpoint(NULL, NULL, both);
+		pair.a_to_b = pair_peer(pair.a, pair.b);
+		pair.b_to_a = pair_peer(pair.b, pair.a);
+		assert_string_equal(info_of(pair.a, pair.a_to_b).transport, "network");
+		assert_string_equal(info_of(pair.b, pair.b_to_a).transport, "network");
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &in, 8, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, &out, 8, 1, 0, 0, NULL, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(in, out);
+		pair_close(&pair);
+	}
+	forbidden.memory = EMFILE;
+	endpoint = pair_endpoint(NULL, NULL, both);
+	forbidden.memory = 0;
+	assert_true(endpoint->base.state[TRANSPORT_SHM] != NULL);
+	thole_endpoint_close(endpoint);
+}
+
 static void network__refused(void **state)
 {
 	static const char *const a[] = {NETWORK_A, "job_key=1", NULL}, *const b[] = {NETWORK_B, "job_key=2", NULL};
@@ -1883,6 +1976,7 @@ int main(void)
 		cmocka_unit_test(shm__connects),
 		cmocka_unit_test(shm__names_tell_no_id),
 		cmocka_unit_test(shm__nobody_is_there),
+		cmocka_unit_test_teardown(shm__connections_are_forbidden, nothing_forbidden),
 		cmocka_unit_test(launcher__may_end_the_job_first),
 		cmocka_unit_test(launcher__has_its_time),
 		cmocka_unit_test(launcher__is_given_time_later),
@@ -1917,6 +2011,7 @@ int main(void)
 		cmocka_unit_test(shm__sockets_are_no_childs),
 		cmocka_unit_test(shm__dead_beside_a_child),
 		cmocka_unit_test(network__connects),
+		cmocka_unit_test_teardown(network__instead_of_shared_memory, nothing_forbidden),
 		cmocka_unit_test(network__refused),
 		cmocka_unit_test(network__of_one_user),
 		cmocka_unit_test(network__without_a_home),

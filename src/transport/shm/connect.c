@@ -666,6 +666,24 @@ static int greeting_refused(struct transport_peer *peer)
 	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 }
 
+/* There may be somebody, but a security module or a filter lets nobody through. */
+static int connect_forbidden(const struct transport_peer *peer)
+{
+	return error_set(THOLE_ERR_PEER,
+			 "cannot connect to %s: %m; where that is forbidden, shm=off for all goes over the network",
+			 peer->address.text);
+}
+
+static int connect_stranger(const struct transport_peer *peer)
+{
+	return error_set(THOLE_ERR_PEER, "%s belongs to another user%s; shm=off for all goes over the network",
+			 peer->address.text,
+			 user_is_several(geteuid())
+				 ? ", or to this one in another PID namespace: they cannot be told apart, since the "
+				   "user namespace has no number for this user alone"
+				 : "");
+}
+
 static int connect_nobody(const struct transport_peer *peer)
 {
 	return error_set(THOLE_ERR_PEER,
@@ -686,15 +704,13 @@ static int connect_greet(struct transport_peer *peer)
 	if (connect(link->watch_out.fd, (struct sockaddr *)&name, length) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return THOLE_ERR_AGAIN;
-		return connect_is_want(errno) ? connect_wants(peer) : connect_nobody(peer);
+		if (errno == ECONNREFUSED)
+			return connect_nobody(peer);
+		return connect_is_want(errno) ? connect_wants(peer) : connect_forbidden(peer);
 	}
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
-		return error_set(THOLE_ERR_PEER, "%s belongs to another user%s", peer->address.text,
-				 user_is_several(geteuid()) ? ", or to this one in another PID namespace: they cannot "
-							      "be told apart, since the user namespace has no "
-							      "number for this user alone"
-							    : "");
+		return connect_stranger(peer);
 	if (watch_add(peer->owner, &link->watch_out) != 0)
 		return connect_wants(peer);
 	if (greeting_send(peer, link->watch_out.fd, link->out.fd) != 0)

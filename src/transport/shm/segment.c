@@ -54,6 +54,21 @@ static uint32_t segment_first(const struct transport_owner *owner)
 	return owner->parts.endpoint % (RING_SLOTS / 2) * 2;
 }
 
+static bool memfd_is_forbidden(int reason)
+{
+	return reason == EPERM || reason == EACCES || reason == ENOSYS;
+}
+
+bool segment_is_forbidden(void)
+{
+	int fd = memfd_create("thole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return memfd_is_forbidden(errno);
+	close(fd);
+	return false;
+}
+
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p)
 {
 	uint64_t large = (owner->options.bulk_ring + PAGE - 1) & ~(uint64_t)(PAGE - 1);
@@ -64,7 +79,8 @@ int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd
 	int error;
 
 	if (fd < 0)
-		return error_set(THOLE_ERR_SYSTEM, "memfd_create failed: %m%s", limits_remedy(errno, remedy));
+		return error_set(memfd_is_forbidden(errno) ? THOLE_ERR_UNSUPPORTED : THOLE_ERR_SYSTEM,
+				 "memfd_create failed: %m%s", limits_remedy(errno, remedy));
 	if (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 || limits_allocate(fd, 0, SEGMENT_BASE) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
 		error = error_set(errno == ENOMEM || errno == ENOSPC ? THOLE_ERR_MEMORY : THOLE_ERR_SYSTEM,

@@ -37,8 +37,18 @@ static uint64_t *cookie_make(void)
 
 static int shm_wanted(const struct options *options, enum transport_need *need_p)
 {
-	*need_p = options->shm ? TRANSPORT_REQUIRED : TRANSPORT_UNWANTED;
+	*need_p = !options->shm ? TRANSPORT_UNWANTED : segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;
 	return 0;
+}
+
+/* It is as with the option shm off: nobody takes this endpoint to be of a host that he is on. */
+static int shm_is_forbidden(struct transport_owner *owner)
+{
+	owner->parts.host ^= owner->parts.endpoint;
+	error_set(THOLE_ERR_UNSUPPORTED, "no shared memory is permitted here (memfd_create: %m): other processes of "
+					 "this host are reached over the network alone");
+	transport_trouble(owner);
+	return THOLE_ERR_UNSUPPORTED;
 }
 
 static bool shm_reaches(const struct transport_owner *owner, const struct address_parts *parts)
@@ -48,9 +58,12 @@ static bool shm_reaches(const struct transport_owner *owner, const struct addres
 
 static int shm_open_endpoint(struct transport_owner *owner)
 {
-	struct shm *shm = calloc(1, sizeof(*shm));
+	struct shm *shm;
 	int error;
 
+	if (segment_is_forbidden())
+		return shm_is_forbidden(owner);
+	shm = calloc(1, sizeof(*shm));
 	if (!shm)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
 	owner->state[TRANSPORT_SHM] = shm;

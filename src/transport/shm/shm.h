@@ -468,6 +468,8 @@ int shm_end_status(const struct shm_peer *link);
 void shm_watch(struct shm *shm, uint32_t i);
 
 /* segment.c */
+/* Whether this process may have no memory for segments, now or later: a filter refuses it. errno says how. */
+bool segment_is_forbidden(void);
 int segment_create(struct transport_owner *owner, struct ring_out *ring, int *fd_p);
 bool segment_is_safe(int fd);
 int segment_accept(struct ring_in *ring, int fd);
