@@ -76,8 +76,9 @@ int thole_arm(struct thole_endpoint *endpoint)
 		longest = 0; /* what that came to is not known to the caller, or not fetched */
 	whole->beside = false;
 	/* A sleep that has to end in time cannot be left to somebody else's event loop, but for a timer of ours in
-	 * it. */
-	if (longest != UINT64_MAX && (longest < ARM_NS_MIN || !(loops || endpoint_timer(endpoint, longest)))) {
+	 * it; nor one that another thread's call may end. */
+	if ((endpoint->safe && !endpoint_timer_make(endpoint)) ||
+	    (longest != UINT64_MAX && (longest < ARM_NS_MIN || !(loops || endpoint_timer(endpoint, longest))))) {
 		endpoint_disarm(endpoint);
 		endpoint_progress(endpoint);
 		longest = 0;

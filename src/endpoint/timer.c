@@ -24,25 +24,32 @@ static void timer_ready(struct transport_owner *owner, struct watcher *watcher, 
 	whole->roused = false;
 }
 
+bool endpoint_timer_make(struct thole_endpoint *endpoint)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
+	int fd;
+
+	if (endpoint_of(endpoint)->timer_fd >= 0)
+		return true;
+	fd = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	endpoint_of(endpoint)->timer.ready = timer_ready;
+	if (fd < 0)
+		return false;
+	if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+		close(fd);
+		return false;
+	}
+	endpoint_of(endpoint)->timer_fd = fd;
+	return true;
+}
+
 bool endpoint_timer(struct thole_endpoint *endpoint, uint64_t longest_ns)
 {
 	struct itimerspec when = {.it_value = {.tv_sec = (time_t)(longest_ns / 1000000000u),
 					       .tv_nsec = (long)(longest_ns % 1000000000u)}};
 
-	if (endpoint_of(endpoint)->timer_fd < 0) {
-		struct epoll_event event = {.events = EPOLLIN, .data.ptr = &endpoint_of(endpoint)->timer};
-		int fd = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-
-		endpoint_of(endpoint)->timer.ready = timer_ready;
-		if (fd < 0)
-			return false;
-		if (epoll_ctl(endpoint->base.wait_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-			close(fd);
-			return false;
-		}
-		endpoint_of(endpoint)->timer_fd = fd;
-	}
-	return timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
+	return endpoint_timer_make(endpoint) &&
+	       timerfd_settime(endpoint_of(endpoint)->timer_fd, 0, &when, NULL) == 0;
 }
 
 /* Who sleeps on the descriptor need not be who has armed: it stays readable for long enough for anybody. */
@@ -72,9 +79,11 @@ void endpoint_rouse(struct transport_owner *owner, uint64_t when_ns)
 	if (whole->roused && whole->rouse_ns <= when_ns)
 		return;
 	now_ns = clock_now_ns();
+	whole->roused = endpoint_timer(&whole->core, when_ns > now_ns ? when_ns - now_ns : 1);
+	if (!whole->roused) /* the next one tries again */
+		return;
 	owner->asleep_until_ns = whole->rouse_ns = when_ns;
 	whole->roused_ns = when_ns > now_ns ? when_ns : now_ns;
-	whole->roused = endpoint_timer(&whole->core, when_ns > now_ns ? when_ns - now_ns : 1);
 }
 
 void endpoint_roused(struct thole_endpoint *endpoint)

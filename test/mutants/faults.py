@@ -6112,6 +6112,18 @@ FAULTS = [
         "clock_now_ns());\n\t\tendpoint_unlock(endpoint);\n\t\tif (longest",
     ),
     Fault(
+        "an event loop sleeps without the timer that others need to wake it",
+        "src/endpoint/sleep.c",
+        "(endpoint->safe && !endpoint_timer_make(endpoint)) ||\n",
+        "false ||\n",
+    ),
+    Fault(
+        "who could not be roused is taken to be awake",
+        "src/endpoint/timer.c",
+        "\tif (!whole->roused) /* the next one tries again */\n\t\treturn;\n",
+        "",
+    ),
+    Fault(
         "others take back what is to wake an event loop",
         "src/endpoint/timer.c",
         "\tif (endpoint_wakes_another(whole))\n\t\treturn;\n",

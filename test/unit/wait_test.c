@@ -35,12 +35,15 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before);
 
 static int refusal; /* what epoll_pwait2 fails with; 0: nothing */
 static _Atomic unsigned asked, polled, timed_out; /* progress threads sleep, too */
 static _Atomic unsigned timers;                   /* that were set, or taken back */
+static bool timers_wanting;                       /* there is no descriptor for one */
 static struct thole_endpoint *shared; /* others are to have it while its thread yields or sleeps */
 
 static void shared_look(void)
@@ -55,6 +58,14 @@ int __wrap_sched_yield(void)
 {
 	shared_look();
 	return __real_sched_yield();
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	if (!timers_wanting)
+		return __real_timerfd_create(clock, flags);
+	errno = EMFILE;
+	return -1;
 }
 
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *before)
@@ -1042,6 +1053,63 @@ static void rouse__the_earlier_stays(void **state)
 	pair_close(&pair);
 }
 
+static void *sends_nothing(void *arg)
+{
+	const struct pair *pair = arg;
+
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, NULL, 0, 0, 0, 0, NULL, NULL), 0);
+	return NULL;
+}
+
+/* What another thread completes wakes a loop also where descriptors have run out since it armed; and without one for
+ * that it does not sleep. */
+static void rouse__has_its_timer_before_the_sleep(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct pair pair;
+
+	(void)state;
+	loop_open(&pair, options);
+	timers_wanting = true;
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(thole_arm(pair.b), THOLE_ERR_AGAIN);
+		thole_progress(pair.b);
+	}
+	timers_wanting = false;
+	loop_arm(pair.b);
+	timers_wanting = true;
+	other_does(sends_nothing, &pair);
+	timers_wanting = false;
+	assert_true(loop_wakes(pair.b));
+	pair_close(&pair);
+}
+
+/* Who could not be roused is so by what comes next. */
+static void rouse__is_tried_again(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	loop_arm(pair.a);
+	timers_wanting = true;
+	transport_rouse(&pair.a->base, 0);
+	timers_wanting = false;
+	assert_false(endpoint_of(pair.a)->roused);
+	transport_rouse(&pair.a->base, 0);
+	assert_true(endpoint_of(pair.a)->roused);
+	assert_true(loop_wakes(pair.a));
+	pair_close(&pair);
+}
+
+static int timers_there(void **state)
+{
+	(void)state;
+	timers_wanting = false;
+	return 0;
+}
+
 static void *waits_shortly(void *arg)
 {
 	struct thole_request *receive;
@@ -1347,6 +1415,8 @@ int main(void)
 		cmocka_unit_test(arm__and_others_look),
 		cmocka_unit_test(arm__and_send_with_little_room),
 		cmocka_unit_test(rouse__the_earlier_stays),
+		cmocka_unit_test_teardown(rouse__has_its_timer_before_the_sleep, timers_there),
+		cmocka_unit_test_teardown(rouse__is_tried_again, timers_there),
 		cmocka_unit_test(arm__and_others_wait),
 		cmocka_unit_test(arm__and_others_look_beside_the_progress_thread),
 		cmocka_unit_test(arm__and_others_tend),
