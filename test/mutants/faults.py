@@ -3617,8 +3617,8 @@ FAULTS = [
     Fault(
         "want of something while connecting is the end of the peer",
         CONNECT,
-        "\tif (error == THOLE_ERR_SYSTEM) {\n\t\tconnect_undo(peer);",
-        "\tif (error == THOLE_ERR_MEMORY) {\n\t\tconnect_undo(peer);",
+        "\tif (error && error != THOLE_ERR_PEER) {\n\t\tconnect_undo(",
+        "\tif (false) {\n\t\tconnect_undo(",
     ),
     Fault(
         "want of something while a greeting waits is the end of the peer",
@@ -3673,6 +3673,12 @@ FAULTS = [
         CONNECT,
         "\t\tif (errno == ECONNREFUSED)\n",
         "\t\tif (!connect_is_want(errno))\n",
+    ),
+    Fault(
+        "who has ended is waited for while nothing is left to connect with",
+        CONNECT,
+        "error != THOLE_ERR_PEER && connect_finds_nobody(peer))",
+        "error != THOLE_ERR_PEER && false)",
     ),
     Fault(
         "want of memory for a greeting is the end of the peer",

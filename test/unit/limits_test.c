@@ -357,6 +357,37 @@ static void peers__by_the_last_descriptor(void **state)
 	in_child(one_alone);
 }
 
+/* Who has ended is seen to have, though nothing is left to connect to him with. */
+static void no_descriptor(void)
+{
+	static const char *const options[] = {"network=off", "peer_timeout=100ms", NULL};
+	struct thole_completion done = {.status = 0};
+	struct thole_request *request;
+	struct pair pair;
+	uint64_t number;
+
+	pair_open(&pair, options);
+	MUST(thole_recv(pair.a, pair.a_to_b, &number, sizeof(number), 0, 0, 0, NULL, &request) == 0);
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 0);
+	pair.a->base.trouble = note_trouble;
+	while (!told[0])
+		pair_progress(&pair, 1);
+	MUST(thole_test(pair.a, request, NULL) == 0);
+	thole_endpoint_close(pair.b);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	MUST(thole_wait(pair.a, request, INT64_C(10000000000), &done) == 0);
+	MUST(done.status == THOLE_ERR_PEER);
+	MUST(shm_of(&pair.a->base)->spare_fd >= 0);
+}
+
+static void peers__that_have_ended_are_seen(void **state)
+{
+	(void)state;
+	in_child(no_descriptor);
+}
+
 /* ---- Sizes of files ------------------------------------------------------------------------------------ */
 
 static void short_files(void)
@@ -455,6 +486,7 @@ int main(void)
 		cmocka_unit_test(peers__more_than_the_soft_limit),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(peers__by_the_last_descriptor),
+		cmocka_unit_test(peers__that_have_ended_are_seen),
 		cmocka_unit_test(files__too_short_for_a_segment),
 		cmocka_unit_test(remedy__is_of_the_limit),
 		cmocka_unit_test(files__signals_as_before),

@@ -789,6 +789,25 @@ static int connect_failed(struct transport_peer *peer, int error)
 	return error;
 }
 
+/* Whether nobody answers for the peer. Where something is wanting to connect to it that can be asked all the same, by
+ * the spare descriptor: whoever waits for the dead would go on as long as it is wanting. */
+static bool connect_finds_nobody(const struct transport_peer *peer)
+{
+	struct shm *shm = shm_of(peer->owner);
+	struct sockaddr_un name;
+	socklen_t length = connect_name(peer->parts.endpoint, &name);
+	bool nobody;
+	int fd;
+
+	spare_give(shm);
+	fd = connect_socket();
+	nobody = fd >= 0 && connect(fd, (struct sockaddr *)&name, length) != 0 && errno == ECONNREFUSED;
+	if (fd >= 0)
+		discard_socket(fd);
+	spare_make(shm);
+	return nobody;
+}
+
 int connect_peer(struct transport_peer *peer)
 {
 	struct transport_owner *owner = peer->owner;
@@ -798,14 +817,15 @@ int connect_peer(struct transport_peer *peer)
 	if (!link)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another peer");
 	error = segment_create(owner, &link->out, &fd);
-	if (error)
-		return error;
-	error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);
+	if (!error)
+		error = clock_now_ns() < shm_of(owner)->held_ns ? THOLE_ERR_AGAIN : connect_try(peer);
 	if (error == THOLE_ERR_AGAIN) {
 		connect_later(peer);
 		return 0;
 	}
-	if (error == THOLE_ERR_SYSTEM) {
+	if (error && error != THOLE_ERR_PEER && connect_finds_nobody(peer))
+		error = connect_nobody(peer);
+	if (error && error != THOLE_ERR_PEER) {
 		connect_undo(peer);
 		return error;
 	}
