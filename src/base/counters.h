@@ -114,6 +114,8 @@
 	ROW(LINK_TRUNCATED, "link_truncated", "packets dropped that were longer than any frame") \
 	ROW(LINK_SEPARATED, "link_separated", \
 	    "times frames were sent one by one, the kernel not taking them together") \
+	ROW(LINK_COPIED, "link_copied", \
+	    "times that payload was copied, since the kernel may not touch its memory") \
 	ROW(LINK_UNREACHABLE, "link_unreachable", "answers that a host or network cannot be reached")
 
 #define COUNTER_ID(id, name, help) COUNTER_##id,

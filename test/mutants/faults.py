@@ -29,6 +29,7 @@ IWARP = "src/transport/verbs/iwarp.c"
 ARRIVAL = "src/transport/datagram/arrival.c"
 RESPONDER = "src/transport/datagram/responder.c"
 UDP_HOLD = "src/transport/datagram/udp_hold.c"
+UDP_RECEIVE = "src/transport/datagram/udp_receive.c"
 BLOCK = "src/transport/datagram/block.c"
 CONNECTION = "src/transport/datagram/connection.c"
 ENGINE = "src/transport/datagram/engine.c"
@@ -1103,6 +1104,36 @@ FAULTS = [
         SCATTER,
         "scatter->cost[true] < scatter->cost[false]",
         "scatter->cost[true] > scatter->cost[false]",
+    ),
+    Fault(
+        "memory that the kernel may not write is spared until the next measure",
+        SCATTER,
+        "\tscatter->whole |= scatter->spares;\n",
+        "",
+    ),
+    Fault(
+        "memory that the kernel may not write is spared for ever",
+        SCATTER,
+        "\tscatter->spares &= !list_empty(&engine->blocks.list);\n",
+        "",
+    ),
+    Fault(
+        "DATA for memory that the kernel may not write goes there again and again",
+        UDP_RECEIVE,
+        "if (bytes < 0 && receive_spares(udp, socket))",
+        "if (bytes < 0 && errno == EINTR)",
+    ),
+    Fault(
+        "DATA that the kernel could not write anywhere found no room",
+        UDP_RECEIVE,
+        "\tsocket->overflows += !socket->holds;\n",
+        "",
+    ),
+    Fault(
+        "frames of memory that the kernel may not read are lost",
+        UDP_SEND,
+        "if (errno == EFAULT && how != GATHER_COPIES)",
+        "if (errno == ENOTDIR && how != GATHER_COPIES)",
     ),
     Fault(
         "of halves one has all frames but one",

@@ -12,6 +12,8 @@
 #include <linux/capability.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -373,6 +375,36 @@ static void scatter(void)
 	all_shapes(CHANNEL_BULK);
 	close_links();
 }
+
+static uint32_t touched; /* pages that were PROT_NONE */
+
+static void page_touched(int signal, siginfo_t *info, void *context)
+{
+	(void)signal, (void)context;
+	if (mprotect((void *)((uintptr_t)info->si_addr & ~UINT64_C(4095)), 4096, PROT_READ | PROT_WRITE) != 0)
+		_exit(1);
+	touched++;
+}
+
+/* No frame is lost that is of memory which the kernel may not read, and its owner may. */
+static void barrier(enum kind kind)
+{
+	struct sigaction action = {.sa_sigaction = page_touched, .sa_flags = SA_SIGINFO};
+	uintptr_t page = ((uintptr_t)burst.bytes + 4095) & ~UINT64_C(4095);
+
+	open_links(kind);
+	burst.to = hosts[1].link->own;
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+	for (unsigned i = 0; i < ENGINE_BURST; i++)
+		burst_frame(i, i, frame_max(), i % 3);
+	CHECK(mprotect((void *)page, (sizeof(burst.bytes) - 4096) & ~UINT64_C(4095), PROT_NONE) == 0);
+	burst_deliver(ENGINE_BURST, true);
+	CHECK(touched > 0 && hosts[0].counters[COUNTER_LINK_LOST] == 0);
+	close_links();
+}
+
+static void udp_barrier(void) { barrier(UDP); }
+static void raw_barrier(void) { barrier(RAW); }
 
 /* With link-local addresses alone, which mean something at one interface only. */
 static void udp_link_local(void)
@@ -933,6 +965,8 @@ static const struct {
 	{"driver-shrink", driver_shrink},
 	{"mxoe", mxoe},
 	{"udp-link-local", udp_link_local},
+	{"udp-barrier", udp_barrier},
+	{"raw-barrier", raw_barrier},
 	{"scatter", scatter},
 	{"udp-alarm", udp_alarm},
 	{"scatter-alarm", scatter_alarm},

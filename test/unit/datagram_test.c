@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "barrier.h"
 #include "base/clock.h"
 #include "descriptors.h"
 #include "wire.h"
@@ -550,6 +551,47 @@ static void exchange__put_get_atomic(void **state)
 }
 
 /* A tenth of all frames is lost, each way, and nothing of what they carry. */
+/* What the kernel may not write, its owner may: no message is lost by that, neither one of the same peer's whose frames
+ * come along, nor is the peer. Again, when packets stay in a socket after they were read. */
+static void exchange__into_memory_under_a_barrier(void **state)
+{
+	enum { LENGTH = 1000000, BEFORE = 60 };
+	uint8_t *in = barrier_open(LENGTH), *other = malloc(LENGTH);
+	void *out[2] = {pair_filled(1, LENGTH), pair_filled(2, LENGTH)};
+	struct pair pair;
+
+	(void)state;
+	two_open(&pair, host_a, host_b);
+	for (uint64_t i = 0; i < 4 + BEFORE; i++) {
+		struct thole_request *send[2], *receive[2];
+
+		if (i >= 2 && i < 2 + BEFORE) {
+			two_exchange(&pair, 3, 200000);
+			continue;
+		}
+		barrier_raise(PROT_READ);
+		memset(other, 0, LENGTH);
+		for (uint64_t which = 0; which < 2; which++) {
+			assert_int_equal(thole_recv(pair.b, pair.b_to_a, which ? other : in, LENGTH, which, UINT64_MAX,
+						    0, NULL, &receive[which]), 0);
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, out[which], LENGTH, which, 0, 0, NULL,
+						    &send[which]), 0);
+		}
+		for (int which = 0; which < 2; which++) {
+			assert_int_equal(two_finish(&pair, pair.b, receive[which], NULL), 0);
+			assert_int_equal(two_finish(&pair, pair.a, send[which], NULL), 0);
+		}
+		assert_int_equal(barrier.touched, barrier.bytes / BARRIER_PAGE);
+		pair_check(1, in, LENGTH);
+		pair_check(2, other, LENGTH);
+	}
+	pair_close(&pair);
+	barrier_close();
+	free(out[0]);
+	free(out[1]);
+	free(other);
+}
+
 static void exchange__frames_are_lost(void **state)
 {
 	static const char *const lossy_a[] = {HOST_A, "inject_loss=100", "inject_seed=3", NULL};
@@ -1186,6 +1228,7 @@ int main(void)
 		cmocka_unit_test(exchange__net_eager_alone_decides),
 		cmocka_unit_test(exchange__net_eager_alone_after_a_transfer),
 		cmocka_unit_test(exchange__put_get_atomic),
+		cmocka_unit_test(exchange__into_memory_under_a_barrier),
 		cmocka_unit_test(exchange__frames_are_lost),
 		cmocka_unit_test(exchange__every_fifth_frame_is_lost),
 		cmocka_unit_test(end__peer_closes),

@@ -314,6 +314,27 @@ static void scatter__the_quicker_way(void **state)
 	assert_true(scatter_measures(&scatter));
 }
 
+/* Where the kernel may not write, payload is copied, whichever way is quicker, until nothing is foreseen any more. */
+static void scatter__spares_what_may_not_be_written(void **state)
+{
+	static struct scatter scatter;
+
+	(void)state;
+	open_one(GUARD_OFF);
+	scatter_foresee(engine_b(), &scatter);
+	assert_false(scatter.whole);
+	scatter_spare(&scatter);
+	scatter_foresee(engine_b(), &scatter);
+	assert_ptr_equal(scatter.iov[0].iov_base, scatter.spill);
+	assert_int_equal(wholes(&scatter, 4 * SCATTER_TURNS, 5000, 6000), 4 * SCATTER_TURNS);
+	land(one.frames, FRAMES);
+	assert_true(is_received());
+	scatter_foresee(engine_b(), &scatter);
+	wholes(&scatter, SCATTER_TURNS, 5000, 6000);
+	assert_int_equal(wholes(&scatter, SCATTER_TURNS, 5000, 6000), SCATTER_TRIALS / 2);
+	close_one();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +344,7 @@ int main(void)
 		cmocka_unit_test(scatter__twice),
 		cmocka_unit_test(scatter__with_another_counter),
 		cmocka_unit_test(scatter__the_quicker_way),
+		cmocka_unit_test(scatter__spares_what_may_not_be_written),
 	};
 	int failed = cmocka_run_group_tests_name("scatter", tests, NULL, NULL);
 

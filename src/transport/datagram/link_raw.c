@@ -126,8 +126,9 @@ static bool raw_scattered(const struct frame_out *frame)
 	return frame->body_count > RAW_PARTS_MAX - 2;
 }
 
-/* Frames as messages for the kernel, up to one that is in too many parts, which comes alone. Returns how many. */
-static unsigned raw_gather(struct link_raw *raw, const struct frame_out *frames, unsigned count)
+/* Frames as messages for the kernel, up to one that is in too many parts, which comes alone. copied: so does the first,
+ * whatever it is. Returns how many. */
+static unsigned raw_gather(struct link_raw *raw, const struct frame_out *frames, unsigned count, bool copied)
 {
 	struct raw_out *out = &raw->out;
 	struct iovec *part = out->parts;
@@ -135,7 +136,7 @@ static unsigned raw_gather(struct link_raw *raw, const struct frame_out *frames,
 
 	for (i = 0; i < count && i < ENGINE_BURST; i++) {
 		uint32_t length = frames[i].head_length + frames[i].body_length;
-		bool together = raw_scattered(&frames[i]);
+		bool together = copied || raw_scattered(&frames[i]);
 		unsigned parts = 1;
 
 		if (together && i > 0)
@@ -183,16 +184,22 @@ static unsigned raw_send(struct link *link, const struct frame_out *frames, unsi
 {
 	struct link_raw *raw = raw_of(link);
 	unsigned taken = 0;
+	bool copied = false;
 
 	while (taken < count) {
-		int sent = raw_dispatch(raw, raw_gather(raw, &frames[taken], count - taken));
+		int sent = raw_dispatch(raw, raw_gather(raw, &frames[taken], count - taken, copied));
 
 		if (sent > 0)
 			taken += (unsigned)sent;
 		else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			break;
-		else if (errno != EINTR)
+		else if (errno == EFAULT && !copied) { /* its owner may read it: memory under a handler of SIGSEGV's */
+			raw->link.counters[COUNTER_LINK_COPIED]++;
+			copied = true;
+			continue;
+		} else if (errno != EINTR)
 			lost(raw, &frames[taken++]);
+		copied = false;
 	}
 	return taken;
 }

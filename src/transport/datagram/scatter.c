@@ -107,6 +107,7 @@ void scatter_foresee(struct engine *engine, struct scatter *scatter)
 	scatter->version = engine->blocks.version;
 	scatter->filled = scatter->whole;
 	scatter->count = scatter->frames = 0;
+	scatter->spares &= !list_empty(&engine->blocks.list);
 	/* Where the codec says how long frames are, the first of a window may be shorter. A checksum is over what is
 	 * not read otherwise; losses are injected frame by frame. */
 	if (engine->codec->data == 0 && !engine->checksums && !engine->owner->options.inject_loss)
@@ -139,6 +140,7 @@ static void scatter_turn(struct scatter *scatter)
 		scatter->whole = scatter->turn % 2;
 	else
 		scatter->whole = scatter->cost[true] < scatter->cost[false];
+	scatter->whole |= scatter->spares;
 }
 
 void scatter_took(struct scatter *scatter, size_t bytes, uint64_t ns)

@@ -31,7 +31,8 @@ struct scatter {
 	void *where[SCATTER_FRAMES];                /* the engine's: the block, */
 	uint8_t frame_index[SCATTER_FRAMES];        /* which frame of it, */
 	void *place[SCATTER_FRAMES];                /* and where its payload belongs */
-	bool whole;                                 /* all of the list is the spill, from where payload is copied */
+	bool whole;                                 /* all of the list is the spill, from where payload is copied, */
+	bool spares;                                /* as the kernel may not write to a place; until none is foreseen */
 	bool filled;                                /* it was when the list was filled */
 	bool lengthy;                               /* the last packet was a long one, and so may be the next */
 	uint8_t turn;                               /* of the long packets, which are a measure of both ways */
@@ -58,6 +59,14 @@ unsigned scatter_arrived(struct engine *engine, struct link *link, const struct 
 static inline bool scatter_measures(const struct scatter *scatter)
 {
 	return scatter->lengthy && scatter->turn < SCATTER_TRIALS;
+}
+
+/* The kernel may not write to some place that is foreseen. Its owner may: memory under a handler of SIGSEGV's that
+ * wants to know what is written, say. And what else is foreseen is not to be lost with that. So payload is copied from
+ * the spill until nothing is foreseen any more. */
+static inline void scatter_spare(struct scatter *scatter)
+{
+	scatter->whole = scatter->spares = true;
 }
 
 /* A packet of so many bytes has come, and this took so long; 0: it was not measured. */

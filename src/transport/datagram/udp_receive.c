@@ -185,6 +185,20 @@ static unsigned receive_records(struct link_udp *udp, unsigned index)
 	return frames;
 }
 
+/* Whether nothing came because the kernel may not write to a place that was foreseen: another try goes past all of
+ * these. The kernel counts that packet among those that found no room, if it has not kept it. */
+static bool receive_spares(struct link_udp *udp, struct udp_socket *socket)
+{
+	struct scatter *scatter = &udp->scatter;
+
+	if (errno != EFAULT || scatter->whole)
+		return false;
+	socket->overflows += !socket->holds;
+	udp_count(udp, COUNTER_LINK_COPIED, 1);
+	scatter_spare(scatter);
+	return true;
+}
+
 static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budget)
 {
 	char control[UDP_CONTROL] __attribute__((aligned(8)));
@@ -207,6 +221,8 @@ static unsigned receive_bulk(struct link_udp *udp, unsigned index, unsigned budg
 		message.msg_iov = scatter->whole ? &spill : scatter->iov;
 		message.msg_iovlen = scatter->whole ? 1 : scatter->count;
 		bytes = udp_hold_receive(udp, index, &message);
+		if (bytes < 0 && receive_spares(udp, socket))
+			continue;
 		if (bytes < 0) {
 			udp->bulk_waits |= receive_failed(udp, index);
 			break;

@@ -169,10 +169,15 @@ static void address(struct link_udp *udp, unsigned socket, unsigned message, con
 	header->msg_namelen = interface_sockaddr(frame->to, udp->link.interface, &udp->out.names[message]);
 }
 
-/* Gather frames that leave through the first one's socket into messages, whole ones or (together == false) one a frame.
- * Returns how many messages. */
+enum gathering {
+	GATHER_PACKETS,  /* as many frames in one as can be */
+	GATHER_FRAMES,   /* one a frame */
+	GATHER_COPIES,   /* the same, and each of memory of our own */
+};
+
+/* Gather frames that leave through the first one's socket into messages. Returns how many messages. */
 static unsigned udp_gather(struct link_udp *udp, unsigned socket, const struct frame_out *frames, unsigned count,
-			   bool together)
+			   enum gathering how)
 {
 	struct outgoing *out = &udp->out;
 	struct iovec *part = out->parts;
@@ -181,10 +186,10 @@ static unsigned udp_gather(struct link_udp *udp, unsigned socket, const struct f
 
 	count = count < ENGINE_BURST ? count : ENGINE_BURST;
 	while (at < count && !alone && udp_lane_for(udp, frames[at].channel, frames[at].to) == socket) {
-		unsigned n = together ? group(udp, &frames[at], count - at) : 1;
+		unsigned n = how == GATHER_PACKETS ? group(udp, &frames[at], count - at) : 1;
 		struct msghdr *message = &out->messages[messages].msg_hdr;
 
-		alone = udp_scattered(&frames[at]);
+		alone = how == GATHER_COPIES || udp_scattered(&frames[at]);
 		if (alone && at > 0)
 			break;
 		*message = (struct msghdr){.msg_iov = part};
@@ -258,12 +263,19 @@ enum trouble {
 	TROUBLE_FULL,      /* no room: later */
 	TROUBLE_AGAIN,     /* at once */
 	TROUBLE_SEPARATE,  /* as one datagram a frame */
+	TROUBLE_COPY,      /* the same, and copied first */
 	TROUBLE_LOST,
 };
 
 /* The first message, which begins with this frame, was not sent: what now? tried: it is not the first time. */
-static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, const struct frame_out *frame, bool tried)
+static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, const struct frame_out *frame,
+			    enum gathering how, bool tried)
 {
+	/* The kernel may not read this memory. Its owner may: memory under a handler of SIGSEGV's, say. */
+	if (errno == EFAULT && how != GATHER_COPIES) {
+		udp_count(udp, COUNTER_LINK_COPIED, 1);
+		return TROUBLE_COPY;
+	}
 	switch (errno) {
 	case EAGAIN:
 	case ENOBUFS: /* a queue of the interface is full, and has dropped the packet */
@@ -298,15 +310,17 @@ static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, con
 unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned count)
 {
 	struct link_udp *udp = udp_of(link);
-	unsigned taken = 0, separate = 0; /* frames before this one go one by one */
+	unsigned taken = 0, separate = 0; /* frames before this one go one by one, */
+	enum gathering apart = GATHER_FRAMES; /* in this way */
 	bool tried = false;
 
 	while (taken < count) {
-		bool together = taken >= separate;
-		unsigned bound = together ? count - taken : separate - taken;
+		enum gathering how = taken < separate ? apart : GATHER_PACKETS;
+		unsigned bound = taken < separate ? separate - taken : count - taken;
 		unsigned socket = udp_lane_for(udp, frames[taken].channel, frames[taken].to);
-		unsigned messages = udp_gather(udp, socket, &frames[taken], bound, together);
+		unsigned messages = udp_gather(udp, socket, &frames[taken], bound, how);
 		int sent = udp_dispatch_timed(udp, socket, messages);
+		enum trouble reason;
 
 		for (int i = 0; i < sent; i++)
 			taken += udp->out.frames[i];
@@ -314,13 +328,16 @@ unsigned udp_send(struct link *link, const struct frame_out *frames, unsigned co
 			tried = false;
 			continue;
 		}
-		switch (trouble(udp, &udp->sockets[socket], &frames[taken], tried)) {
+		reason = trouble(udp, &udp->sockets[socket], &frames[taken], how, tried);
+		switch (reason) {
 		case TROUBLE_FULL:
 			return taken;
 		case TROUBLE_AGAIN:
 			tried = errno != EINTR;
 			continue;
 		case TROUBLE_SEPARATE:
+		case TROUBLE_COPY:
+			apart = reason == TROUBLE_COPY ? GATHER_COPIES : GATHER_FRAMES;
 			separate = taken + udp->out.frames[0];
 			continue;
 		case TROUBLE_LOST:
