@@ -1136,6 +1136,30 @@ FAULTS = [
         "if (errno == ENOTDIR && how != GATHER_COPIES)",
     ),
     Fault(
+        "the sender of what the kernel could not copy does not look whether it has it",
+        FETCH,
+        "(fetch->faulted ? PULL_OF_DOUBT : 0)",
+        "0",
+    ),
+    Fault(
+        "a receive into no memory comes by the ring",
+        FETCH,
+        "\t\tfetch->status = THOLE_ERR_FAULT;\n}",
+        "\t\tfetch->status = 0;\n}",
+    ),
+    Fault(
+        "what the kernel cannot copy is taken over from a late sender",
+        FETCH,
+        "fetch->left_ns || fetch->faulted || ",
+        "fetch->left_ns || ",
+    ),
+    Fault(
+        "a sender that has no memory is gone",
+        SHM_SERVE,
+        "\t\tfailure.imm = mapped ? -THOLE_ERR_MEMORY : -THOLE_ERR_FAULT;\n",
+        "",
+    ),
+    Fault(
         "of halves one has all frames but one",
         TRANSMIT,
         "/ room / 2 + 1) * room - more;",
@@ -3237,8 +3261,8 @@ FAULTS = [
     Fault(
         "a peer may ask for more than a window has",
         SHM_SERVE,
-        " &&\n\t    record->arg[1] <= vector->length - record->arg[0])",
-        ")",
+        " && length > 0 && length <= vector->length - offset)",
+        " && length > 0)",
     ),
     Fault(
         "an offer may be any",

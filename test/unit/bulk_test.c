@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "barrier.h"
 #include "mappings.h"
 #include "pair.h"
 #include "process_vm.h"
@@ -622,6 +623,180 @@ static void fault__in_the_senders_buffer(void **state)
 		pair_close(&pair);
 		free(to);
 	}
+}
+
+/* The same of the receiver's. */
+static void fault__in_the_receivers_buffer(void **state)
+{
+	static const char *const bulks[] = {"bulk=one-copy", "bulk=cooperative"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *const options[] = {bulks[i], "cooperative_block=16k", "look_again=0", NULL};
+		uint8_t *from = pair_filled(1, LENGTH);
+		struct thole_request *send, *receive;
+		struct pair pair;
+
+		pair_open(&pair, options);
+		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, (void *)4096, LENGTH, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), THOLE_ERR_FAULT);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), THOLE_ERR_FAULT);
+		transfer(&pair, 2, 1, 1, 0xaaaaaaaa, 0);
+		pair_close(&pair);
+		free(from);
+	}
+}
+
+/* What the kernel cannot copy, and its owner can, comes by the ring, whichever side it is of, and whatever shape the
+ * message has. All of it is touched by its owner. */
+static void fault__of_memory_that_its_owner_can_use(void **state)
+{
+	static const char *const bulks[] = {"bulk=one-copy", "bulk=cooperative", "bulk=ring"};
+
+	(void)state;
+	for (int i = 0; i < 3 * 2 * 2; i++) {
+		const char *const options[] = {bulks[i % 3], "cooperative_block=16k", "look_again=0", NULL};
+		uint8_t *guarded = barrier_open(LENGTH), *plain = pair_filled(1, LENGTH);
+		bool receives = i / 3 % 2;
+		uint8_t *from = receives ? plain : guarded, *to = receives ? guarded : plain;
+		size_t parts = i < 6 ? 1 : 2;
+		struct iovec out[2] = {{from, LENGTH}, {from + LENGTH / 2, LENGTH - LENGTH / 2}},
+			     in[2] = {{to, LENGTH}, {to + LENGTH / 2, LENGTH - LENGTH / 2}};
+		struct thole_request *send, *receive;
+		struct pair pair;
+
+		kernel_open(NULL);
+		if (parts > 1)
+			out[0].iov_len = in[0].iov_len = LENGTH / 2;
+		pair_open(&pair, options);
+		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+		memcpy(guarded, plain, LENGTH);
+		memset(to, 0, LENGTH);
+		barrier_raise(receives ? PROT_READ : PROT_NONE);
+		assert_int_equal(thole_recvv(pair.b, pair.b_to_a, in, parts, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_sendv(pair.a, pair.a_to_b, out, parts, 1, 0, 0, NULL, &send), 0);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		assert_int_equal(barrier.touched, barrier.bytes / BARRIER_PAGE);
+		pair_check(1, to, LENGTH);
+		transfer(&pair, 2, 1, 1, 0xaaaaaaaa, 0);
+		assert_int_equal(pair_counter(pair.b, "one_copy_refused"), 0);
+		assert_int_equal(pair_counter(pair.b, "bulk_fallbacks"), i % 3 < 2);
+		pair_close(&pair);
+		barrier_close();
+		free(plain);
+	}
+}
+
+/* A get out of such memory, and a put into it: long ones, and such as the kernel makes. */
+static void fault__of_a_region(void **state)
+{
+	enum { SHORT = 8192, KEY = 30 };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool put = i % 2;
+		size_t length = i / 2 ? SHORT : LENGTH;
+		uint8_t *memory = barrier_open(length), *own = pair_filled(1, length);
+		struct thole_request *request;
+		struct thole_region *region;
+		struct pair pair;
+
+		kernel_open(NULL);
+		pair_open(&pair, (const char *const[]){"bulk=one-copy", "look_again=0", NULL});
+		memcpy(memory, own, length);
+		assert_int_equal(thole_expose(pair.b, memory, length, THOLE_ACCESS_PUT | THOLE_ACCESS_GET, KEY,
+					      NULL, &region), 0);
+		for (int turn = 0; turn < 3; turn++) { /* by the last its grant is known */
+			struct iovec part = {own, length};
+
+			if (put)
+				memset(own, turn + 1, length);
+			else
+				memset(own, 0, length);
+			barrier_raise(put ? PROT_READ : PROT_NONE);
+			if (put)
+				assert_int_equal(thole_put(pair.a, pair.a_to_b, &part, 1, KEY, 0, 0, 0, NULL,
+							   &request), 0);
+			else
+				assert_int_equal(thole_get(pair.a, pair.a_to_b, &part, 1, KEY, 0, 0, NULL, &request),
+						 0);
+			assert_int_equal(pair_finish(&pair, pair.a, request, NULL), 0);
+			if (put)
+				assert_memory_equal(memory, own, length);
+			else
+				pair_check(1, own, length);
+		}
+		assert_int_equal(pair_counter(pair.b, "one_copy_refused"), 0);
+		thole_unexpose(pair.b, region);
+		pair_close(&pair);
+		barrier_close();
+		free(own);
+	}
+}
+
+/* The kernel has no memory for a copy: the ring has the rest, and it is not tried again while the sender is late. */
+static void memory__of_the_kernel(void **state)
+{
+	(void)state;
+	for (int call = 0; call < 12; call++) {
+		const char *const options[] = {"bulk=one-copy", "cooperative_block=16k", "look_again=0", NULL};
+		uint8_t *from = pair_filled(3, LENGTH), *to = calloc(1, LENGTH);
+		struct thole_request *send, *receive;
+		struct pair pair;
+		uint64_t start_ns;
+		int calls;
+
+		kernel_open(NULL);
+		kernel.error = ENOMEM;
+		pair_open(&pair, options);
+		transfer(&pair, 1, 1, 1, 0xaaaaaaaa, 0);
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+		kernel.reads = call;
+		for (int i = 0; i < PAIR_TURNS_MAX && !pair_counter(pair.b, "bulk_fallbacks"); i++)
+			thole_progress(pair.b);
+		assert_int_equal(pair_counter(pair.b, "bulk_fallbacks"), 1);
+		calls = kernel.calls;
+		start_ns = clock_now_ns();
+		while (clock_now_ns() - start_ns < 2000000)
+			thole_progress(pair.b);
+		assert_int_equal(kernel.calls, calls);
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		pair_check(3, to, LENGTH);
+		assert_int_equal(pair_counter(pair.b, "bulk_taken_over"), 0);
+		pair_close(&pair);
+		free(from);
+		free(to);
+	}
+}
+
+/* Who has no memory to serve a pull says so, and lives. */
+static void memory__of_the_sender(void **state)
+{
+	uint8_t *from = pair_filled(2, LENGTH), *to = calloc(1, LENGTH);
+	struct thole_request *send, *receive;
+	struct pool *serves;
+	struct pair pair;
+	uint32_t bound;
+
+	(void)state;
+	pair_open(&pair, (const char *const[]){"bulk=ring", "look_again=0", NULL});
+	serves = &shm_of(&pair.a->base)->serves;
+	bound = serves->bound;
+	serves->bound = 0;
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), THOLE_ERR_MEMORY);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), THOLE_ERR_MEMORY);
+	serves->bound = bound;
+	transfer(&pair, 3, 1, 1, 0xaaaaaaaa, 0);
+	pair_close(&pair);
+	free(from);
+	free(to);
 }
 
 /* Closing with fetches and serves of many segments under way leaves nothing (the address sanitizer looks). */
@@ -1859,6 +2034,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(lent__is_not_written_by_its_owner, kernel_open),
 		cmocka_unit_test_setup(lent__anywhere, kernel_open),
 		cmocka_unit_test_setup(fault__in_the_senders_buffer, kernel_open),
+		cmocka_unit_test_setup(fault__in_the_receivers_buffer, kernel_open),
+		cmocka_unit_test_setup(fault__of_memory_that_its_owner_can_use, kernel_open),
+		cmocka_unit_test_setup(fault__of_a_region, kernel_open),
+		cmocka_unit_test_setup(memory__of_the_kernel, kernel_open),
+		cmocka_unit_test_setup(memory__of_the_sender, kernel_open),
 		cmocka_unit_test_setup(close__in_the_middle, kernel_open),
 		cmocka_unit_test(close__waits_for_what_is_claimed),
 		cmocka_unit_test(close__shuts_out_who_does_not_come),

@@ -10,6 +10,10 @@
 
 enum { FETCHES_MAX = 1 << 20 }; /* fetches, and serves, of an endpoint */
 
+/* Beside the length of pieces in a pull: the kernel could not copy from there, so the sender looks first whether there
+ * is any memory. */
+#define PULL_OF_DOUBT (UINT64_C(1) << 63)
+
 /* An offer's claim: 20 bits each of blocks from the front and from the back, under a sequence number against
  * claims for the offer's former use. */
 enum { CLAIM_BITS = 20, CLAIM_MAX = (1 << CLAIM_BITS) - 1 };

@@ -5,6 +5,7 @@
  * door.c, or, of what was read, by life.c.
  */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "transport/shm/shm.h"
 
@@ -14,7 +15,7 @@ struct copy_word {
 	uint64_t address; /* the peer's; 0: none */
 };
 
-enum { COPY_SEGMENTS = SEGMENTS_A_CALL + 2 };
+enum { COPY_SEGMENTS = SEGMENTS_A_CALL + 2, COPY_PAGE = 4096 };
 
 struct copy_call {
 	struct iovec here[COPY_SEGMENTS], there[COPY_SEGMENTS];
@@ -158,6 +159,25 @@ int copy_from(pid_t pid, void *to, uint64_t address, size_t length)
 	ssize_t size = process_vm_readv(pid, &here, 1, &there, 1, 0);
 
 	return size == (ssize_t)length ? 0 : size < 0 ? errno : EFAULT;
+}
+
+bool copy_is_mapped(const struct vector *vector, uint64_t offset, uint64_t length)
+{
+	while (length > 0) {
+		struct iovec part;
+		uint64_t covered;
+		uintptr_t in_page;
+
+		if (vector_slice(vector, offset, length, &part, 1, &covered) == 0)
+			return false;
+		in_page = (uintptr_t)part.iov_base & (COPY_PAGE - 1);
+		/* which does nothing but look for mappings */
+		if (msync((char *)part.iov_base - in_page, part.iov_len + in_page, MS_ASYNC) != 0 && errno == ENOMEM)
+			return false;
+		offset += covered;
+		length -= covered;
+	}
+	return true;
 }
 
 void copy_refused(struct transport_peer *peer)

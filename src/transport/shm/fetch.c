@@ -44,6 +44,7 @@ struct fetch {
 	bool direct;               /* the sender's memory was mapped here at first */
 	bool unshared;             /* the sender does not have the receiver's memory mapped, or not any more */
 	bool reached;              /* some of it was read from the sender's memory */
+	bool faulted;              /* the kernel could not copy between the two memories */
 	uint64_t left_ns;          /* since when the sender should be out; 0: it is not to be */
 	uint64_t start_ns, seen_ns;
 	struct iovec one;          /* the remote vector, */
@@ -144,7 +145,7 @@ static void fetch_pull(struct fetch *fetch)
 	link->pulling++;
 	record.arg[0] = fetch->offset;
 	record.arg[1] = fetch->end - fetch->offset;
-	record.arg[2] = fetch_piece(fetch);
+	record.arg[2] = fetch_piece(fetch) | (fetch->faulted ? PULL_OF_DOUBT : 0);
 	if (!pace_streams(fetch_pace(fetch)) && ring_lend(&link->out, &place, &size)) {
 		record.arg[3] = place | (uint64_t)size << 32;
 		link->lease = record.imm;
@@ -175,7 +176,7 @@ static int fetch_remote(struct fetch *fetch)
 	for (uint32_t i = 0; !error && i < window->count; i++)
 		length += fetch->many[i].iov_len;
 	if (error || length < window->length)
-		return error ? error : EFAULT;
+		return error ? error : EPROTO;
 	fetch->remote = (struct vector){fetch->many, window->count, length};
 	return 0;
 }
@@ -294,6 +295,15 @@ static void fetch_turn(struct fetch *fetch, enum bulk_method method)
 	fetch_queue(fetch);
 }
 
+/* The kernel cannot copy these bytes, which says little of whether those can whose memory it is: pages that are secret
+ * (memfd_secret), a device's, or under a handler of SIGSEGV's. But the ring is none for memory that is not there. */
+static void fetch_fault(struct fetch *fetch)
+{
+	fetch->faulted = true;
+	if (!copy_is_mapped(fetch->job->vector, fetch->offset, fetch->length - fetch->offset))
+		fetch->status = THOLE_ERR_FAULT;
+}
+
 /* The kernel refused this process the peer's memory: the rest goes through the ring, or it ends, in either case only
  * after the sender, which may be writing its blocks. */
 static int fetch_refused(struct fetch *fetch, int error)
@@ -304,11 +314,14 @@ static int fetch_refused(struct fetch *fetch, int error)
 		connect_ending(fetch->peer);
 		return 1;
 	}
-	if (error == EFAULT || error == ENOMEM) {
-		fetch->status = error == EFAULT ? THOLE_ERR_FAULT : THOLE_ERR_MEMORY;
+	if (error == EPROTO) {
+		fetch->status = THOLE_ERR_FAULT;
 		return 1;
 	}
-	copy_refused(fetch->peer);
+	if (error == EFAULT || error == ENOMEM)
+		fetch_fault(fetch);
+	else
+		copy_refused(fetch->peer);
 	transport_count(fetch->peer->owner, COUNTER_BULK_FALLBACKS);
 	return 1;
 }
@@ -485,7 +498,7 @@ void fetch_window(struct transport_fetch *job)
 	fetch->length = fetch->end = length;
 	fetch->many = NULL;
 	fetch->status = 0;
-	fetch->reached = fetch->unshared = false;
+	fetch->reached = fetch->unshared = fetch->faulted = false;
 	fetch->left_ns = 0;
 	fetch->remote.count = 0;
 	fetch->seen_ns = 0;
@@ -511,6 +524,12 @@ void fetch_window(struct transport_fetch *job)
 	}
 }
 
+/* Why the sender pushes nothing. As a rule there is no such window any more. */
+static int fetch_reason(uint64_t reason)
+{
+	return reason == -THOLE_ERR_FAULT || reason == -THOLE_ERR_MEMORY ? -(int)reason : THOLE_ERR_PEER;
+}
+
 void fetch_data(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length)
 {
 	struct shm *shm = shm_of(peer->owner);
@@ -524,7 +543,7 @@ void fetch_data(struct transport_peer *peer, const struct record *record, const 
 	    fetch->generation != (uint32_t)(record->tag >> 32) || fetch->method != BULK_RING || !fetch->pulled)
 		return; /* of a fetch that was taken over */
 	if (length == 0) {
-		fetch_end(fetch, THOLE_ERR_PEER); /* the sender has no such window any more */
+		fetch_end(fetch, fetch_reason(record->imm));
 		return;
 	}
 	if (record->imm != fetch->offset || length > fetch->end - fetch->offset) {
@@ -687,7 +706,7 @@ void fetch_take_over(struct transport_peer *peer, uint64_t now_ns)
 	struct list_node *node = list_first(&link->pulls);
 	struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
 
-	if (!fetch || fetch->left_ns || !fetch->pulled || owner->options.bulk == OPTION_BULK_RING ||
+	if (!fetch || fetch->left_ns || fetch->faulted || !fetch->pulled || owner->options.bulk == OPTION_BULK_RING ||
 	    !copy_allowed(peer))
 		return;
 	if (fetch->seen_ns == 0)

@@ -116,25 +116,30 @@ void serve_pull(struct transport_peer *peer, const struct record *record)
 {
 	const struct vector *vector = peer->owner->up->window(peer, record->tag);
 	struct record failure = {.kind = RECORD_BULK_DATA, .tag = record->imm};
+	uint64_t offset = record->arg[0], length = record->arg[1], piece = record->arg[2] & ~PULL_OF_DOUBT;
+	bool doubt = record->arg[2] & PULL_OF_DOUBT;
 	struct serve *serve = NULL;
 
-	if (record->length != RECORD_EXTERNAL || record->arg[2] == 0 ||
+	if (record->length != RECORD_EXTERNAL || piece == 0 ||
 	    (record->arg[3] && !pull_lends(shm_link(peer), record))) {
 		transport_bad(peer);
 		return;
 	}
-	if (vector && record->arg[0] <= vector->length && record->arg[1] > 0 &&
-	    record->arg[1] <= vector->length - record->arg[0])
-		serve = serve_new(peer, record->tag);
+	if (vector && offset <= vector->length && length > 0 && length <= vector->length - offset) {
+		bool mapped = !doubt || copy_is_mapped(vector, offset, length);
+
+		serve = mapped ? serve_new(peer, record->tag) : NULL;
+		failure.imm = mapped ? -THOLE_ERR_MEMORY : -THOLE_ERR_FAULT;
+	}
 	if (!serve) {
 		peer->owner->up->control(peer, &failure);
 		return;
 	}
 	attach_tell(peer, vector, false);
 	serve->id = record->imm;
-	serve->offset = record->arg[0];
-	serve->end = record->arg[0] + record->arg[1];
-	serve->piece = record->arg[2] < UINT32_MAX ? (uint32_t)record->arg[2] : UINT32_MAX;
+	serve->offset = offset;
+	serve->end = offset + length;
+	serve->piece = piece < UINT32_MAX ? (uint32_t)piece : UINT32_MAX;
 	serve->lent = (uint32_t)record->arg[3];
 	serve->lent_size = (uint32_t)(record->arg[3] >> 32);
 }

@@ -647,6 +647,8 @@ int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, co
 	       const struct vector *remote, uint64_t offset, uint64_t length);
 /* Whether it is the process that it was: 0, ESTALE, or as the kernel says. */
 int copy_known(const struct shm_peer *link);
+/* Whether there is memory at all of this process, be it of a kind that the kernel does not copy. */
+bool copy_is_mapped(const struct vector *vector, uint64_t offset, uint64_t length);
 int copy_from(pid_t pid, void *to, uint64_t address, size_t length);
 /* Whether this process may reach into the peer: found out once, and again after nothing. */
 bool copy_allowed(struct transport_peer *peer);
