@@ -1160,6 +1160,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "all room of a receive is the driver's",
+        MOVER_DRIVER,
+        "held_new(self, fetch->into, fetch->length, true, &status)",
+        "held_new(self, fetch->into, fetch->into->length, true, &status)",
+    ),
+    Fault(
         "of halves one has all frames but one",
         TRANSMIT,
         "/ room / 2 + 1) * room - more;",

@@ -31,6 +31,7 @@ static struct {
 	bool declared[THOLE_DRIVER_REGIONS];
 	unsigned declares, forgets, window_ends, fetch_ends, rooms, pins, background;
 	uint64_t pinned_bytes; /* of the last call that waits */
+	uint64_t declared_bytes; /* of the last one */
 	int refuse;            /* an errno for windows and fetches */
 	bool changes;          /* so does the mapping, while a call pins */
 } device;
@@ -97,6 +98,10 @@ static void device_declare(struct thole_driver_declare *declare)
 		;
 	device.declared[declare->id] = true;
 	device.declares++;
+	device.declared_bytes = 0;
+	for (uint32_t i = 0; i < declare->count; i++)
+		device.declared_bytes +=
+			((const struct thole_driver_segment *)(uintptr_t)declare->segments)[i].length;
 }
 
 /* What was known of a region is wrong now. The generation that a PIN answers is another one, of the region itself. */
@@ -306,6 +311,22 @@ static void ends(void **state)
 	assert_int_equal(device.forgets, 2); /* this one stays in the cache */
 }
 
+/* Of a receive that has room for more the driver has what the message is. */
+static void no_more_than_comes(void **state)
+{
+	enum { MESSAGE = LENGTH / 2 + 5000 };
+	const struct mover_fetch wanted = {.into = &parts, .transfer = 5, .length = MESSAGE, .id = 105,
+					   .connection = 3};
+
+	(void)state;
+	connect_peer();
+	owner.options.pin = OPTION_PIN_BEFORE;
+	assert_int_equal(test_link.mover->calls->fetch(test_link.mover, &wanted), 0);
+	assert_int_equal(device.declared_bytes, MESSAGE);
+	assert_int_equal(device.pinned_bytes, MESSAGE);
+	test_link.mover->calls->cancel(test_link.mover, 3, 5);
+}
+
 static void refused(void **state)
 {
 	(void)state;
@@ -439,6 +460,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ends, begin, end),
+		cmocka_unit_test_setup_teardown(no_more_than_comes, begin, end),
 		cmocka_unit_test_setup_teardown(refused, begin, end),
 		cmocka_unit_test_setup_teardown(told, begin, end),
 		cmocka_unit_test_setup_teardown(connection_ends, begin, end),

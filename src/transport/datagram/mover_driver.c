@@ -136,20 +136,25 @@ static int held_pin(struct mover_driver *self, const struct held *held, uint64_t
 	return error;
 }
 
-/* Returns NULL, with a negative errno, if the driver cannot have this memory. */
-static struct held *held_new(struct mover_driver *self, const struct vector *vector, bool written, int *status_p)
+/* For the first `length` bytes of a vector, which may have room for far more: that is neither pinned nor declared.
+ * Returns NULL, with a negative errno, if the driver cannot have this memory. */
+static struct held *held_new(struct mover_driver *self, const struct vector *vector, uint64_t length, bool written,
+			     int *status_p)
 {
-	struct held *held = vector->count <= THOLE_DRIVER_SEGMENTS ? calloc(1, sizeof(*held)) : NULL;
+	struct iovec segments[THOLE_DRIVER_SEGMENTS];
+	uint64_t covered;
+	size_t count = vector_slice(vector, 0, length, segments, THOLE_DRIVER_SEGMENTS, &covered);
+	struct held *held = count > 0 && covered == length ? calloc(1, sizeof(*held)) : NULL;
 
 	*status_p = -ENOMEM;
 	if (!held)
 		return NULL;
 	list_init(&held->node);
-	if (held_region(self, held, vector, written) != 0) {
+	if (held_region(self, held, &(struct vector){segments, count, length}, written) != 0) {
 		free(held);
 		return NULL;
 	}
-	if (held_pin(self, held, vector->length) != 0) {
+	if (held_pin(self, held, length) != 0) {
 		held_give(self, held);
 		return NULL;
 	}
@@ -236,7 +241,7 @@ static int driver_offer(struct mover *mover, uint32_t connection, uint64_t windo
 	struct held *held;
 	int status;
 
-	held = held_new(self, memory, false, &status);
+	held = held_new(self, memory, memory->length, false, &status);
 	if (!held)
 		return status;
 	wanted.region = held->region;
@@ -276,7 +281,7 @@ static int driver_fetch(struct mover *mover, const struct mover_fetch *fetch)
 	struct held *held;
 	int status;
 
-	held = held_new(self, fetch->into, true, &status);
+	held = held_new(self, fetch->into, fetch->length, true, &status);
 	if (!held)
 		return status;
 	held->fetch = true;
