@@ -504,7 +504,7 @@ THOLE_API int thole_get(struct thole_endpoint *endpoint, uint32_t peer, const st
  * dies, they reach nothing, and there is no signal: see thole_attached. A child of fork has no such memory, and the
  * kernel does no direct I/O with it. Progress at the peer is needed until completion. Errors: ARGUMENT; UNSUPPORTED (no
  * driver here, or another host); completion with UNSUPPORTED (no driver there, or too large a region), KEY, RANGE,
- * ACCESS (also: another user), MEMORY, PEER, CLOSED. */
+ * ACCESS (also: another user), MEMORY, SYSTEM (no descriptor is left), PEER, CLOSED. */
 THOLE_API int thole_attach(struct thole_endpoint *endpoint, uint32_t peer, uint64_t key, uint64_t offset, size_t length,
 			   int write, void *context, struct thole_request **request_p);
 

@@ -115,6 +115,7 @@ static int prov_counter_await(struct prov_counter *counter, uint64_t threshold, 
 	for (;;) {
 		uint64_t seen = prov_counter_read(&counter->fid);
 		uint64_t spent = clock_now_ns() - start;
+		int error;
 
 		if (seen >= threshold)
 			return 0;
@@ -125,9 +126,10 @@ static int prov_counter_await(struct prov_counter *counter, uint64_t threshold, 
 		thread_test(cancellable);
 		if (spent < SPIN_NS || counter->wait_obj == FI_WAIT_YIELD)
 			continue;
-		if (prov_counter_sleep(counter, timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1, seen, errors,
-				       cancellable))
-			return -FI_EIO;
+		error = prov_counter_sleep(counter, timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1, seen,
+					   errors, cancellable);
+		if (error)
+			return error;
 	}
 }
 

@@ -207,6 +207,7 @@ static ssize_t prov_cq_wait(struct prov_cq *cq, void *buffer, size_t count, fi_a
 		ssize_t taken = prov_cq_readfrom(&cq->fid, buffer, count, sources);
 		uint64_t spent = clock_now_ns() - start;
 		int left = timeout < 0 ? -1 : (int)((limit - spent) / 1000000) + 1;
+		int error;
 
 		if (taken != -FI_EAGAIN)
 			return taken;
@@ -215,8 +216,9 @@ static ssize_t prov_cq_wait(struct prov_cq *cq, void *buffer, size_t count, fi_a
 		thread_test(cancellable);
 		if (spent < SPIN_NS || cq->wait_obj == FI_WAIT_YIELD)
 			continue;
-		if (prov_cq_sleep(cq, left, cancellable))
-			return -FI_EIO;
+		error = prov_cq_sleep(cq, left, cancellable);
+		if (error)
+			return error;
 	}
 }
 

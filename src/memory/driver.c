@@ -191,8 +191,13 @@ int driver_view_make(const struct driver *driver, const struct thole_driver_atta
 	int protection = attach.flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
 	uint64_t mapped;
 	char *mapping;
+	int status = driver_call(driver, THOLE_DRIVER_ATTACH, &attach);
 
-	if (driver_call(driver, THOLE_DRIVER_ATTACH, &attach) < 0)
+	if (status == -ENOMEM)
+		return THOLE_ERR_MEMORY;
+	if (status == -EMFILE || status == -ENFILE)
+		return THOLE_ERR_SYSTEM;
+	if (status < 0)
 		return THOLE_ERR_ACCESS;
 	mapped = (attach.offset + attach.length + 4095) & ~UINT64_C(4095);
 	mapping = mmap(NULL, mapped, protection, MAP_SHARED, attach.fd, 0);

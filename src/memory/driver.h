@@ -65,7 +65,7 @@ struct driver_view {
 };
 
 /* Map what number, flags and key of `offered` name. Errors, without a sentence: ACCESS (nobody offers that, or not to
- * this user), MEMORY. */
+ * this user), MEMORY, SYSTEM (no descriptor is left). */
 int driver_view_make(const struct driver *driver, const struct thole_driver_attach *offered,
 		     struct driver_view *view_p);
 void driver_view_end(struct driver_view *view);

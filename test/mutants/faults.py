@@ -1166,6 +1166,12 @@ FAULTS = [
         "held_new(self, fetch->into, fetch->into->length, true, &status)",
     ),
     Fault(
+        "a view for which there is no descriptor is another user's",
+        DRIVER,
+        "status == -EMFILE || status == -ENFILE",
+        "false",
+    ),
+    Fault(
         "of halves one has all frames but one",
         TRANSMIT,
         "/ room / 2 + 1) * room - more;",
@@ -4240,13 +4246,13 @@ FAULTS = [
     ),
     Fault(
         "the descriptor of a view stays open",
-        "src/memory/driver.c",
+        DRIVER,
         "\tclose(attach.fd);\n",
         "",
     ),
     Fault(
         "each view may be written",
-        "src/memory/driver.c",
+        DRIVER,
         "attach.flags & THOLE_DRIVER_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;",
         "PROT_READ | PROT_WRITE;",
     ),

@@ -245,6 +245,10 @@ static void views(void **state)
 	driver_view_end(&view); /* there is none */
 	device.call_errno = ENOENT;
 	assert_int_equal(driver_view_make(&driver, &mine, &view), THOLE_ERR_ACCESS);
+	device.call_errno = ENOMEM;
+	assert_int_equal(driver_view_make(&driver, &mine, &view), THOLE_ERR_MEMORY);
+	device.call_errno = EMFILE;
+	assert_int_equal(driver_view_make(&driver, &mine, &view), THOLE_ERR_SYSTEM);
 	assert_null(view.head);
 	device.call_errno = 0;
 	assert_int_equal(driver_view_make(&driver, &mine, &view), 0);

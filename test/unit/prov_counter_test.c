@@ -4,6 +4,7 @@
 #include "prov_objects.h"
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "prov_counter.h"
@@ -88,6 +89,22 @@ static void counter__counts_bytes(void **state)
 	prov_counter_add(counter, &well);
 	prov_counter_add(counter, &badly);
 	assert_true(fi_cntr_read(&counter->fid) == 200 && fi_cntr_readerr(&counter->fid) == 1);
+	assert_int_equal(fi_close(&counter->fid.fid), 0);
+}
+
+static void wait__without_a_descriptor(void **state)
+{
+	struct prov_counter *counter = counter_open(FI_CNTR_EVENTS_COMP, FI_WAIT_UNSPEC);
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(fi_cntr_wait(&counter->fid, 1, -1), -FI_EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(fi_cntr_wait(&counter->fid, 1, 1), -FI_ETIMEDOUT);
 	assert_int_equal(fi_close(&counter->fid.fid), 0);
 }
 
@@ -211,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counter__counts_ends),
 		cmocka_unit_test(counter__counts_bytes),
+		cmocka_unit_test(wait__without_a_descriptor),
 		cmocka_unit_test(wait__ends_as_it_should),
 		cmocka_unit_test(trywait__looks_at_what_was_not_read),
 		cmocka_unit_test(wait__does_not_sleep_over_what_was_just_counted),

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "prov_cq.h"
 #include "thole.h"
@@ -245,6 +246,24 @@ static void overrun__is_said_behind_what_is_there(void **state)
 	assert_int_equal(fi_close(&cq->fid.fid), 0);
 }
 
+/* A wait that would sleep for the first time, and has no descriptor for that, says so; and sleeps when it has one. */
+static void waiting__without_a_descriptor(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_UNSPEC);
+	struct fi_cq_tagged_entry entry;
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, -1), -FI_EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(fi_cq_sread(&cq->fid, &entry, 1, NULL, 1), -FI_EAGAIN);
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
 static void waiting__ends_by_time_and_by_signal(void **state)
 {
 	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_FD);
@@ -288,6 +307,7 @@ int main(void)
 		cmocka_unit_test(progress__keeps_errors_in_their_place),
 		cmocka_unit_test(progress__keeps_to_the_format),
 		cmocka_unit_test(overrun__is_said_behind_what_is_there),
+		cmocka_unit_test(waiting__without_a_descriptor),
 		cmocka_unit_test(waiting__ends_by_time_and_by_signal),
 	};
 
