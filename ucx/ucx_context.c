@@ -3,8 +3,10 @@
  * ucx_context.c - contexts: what a program says once of all its requests; and which library this is.
  *
  * UCX's environment is not read: options are Thole's own. What is asked for beyond messages (remote memory, atomics,
- * streams, waking) is refused when a context is made, so that a program goes another way in time.
+ * streams, waking) is refused when a context is made, so that a program takes another way in time. One that has none
+ * ends with words of its own, so that UCX's log says why.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,6 +79,18 @@ static bool ucx_context_suits(uint64_t features)
 	return !(features & ~messages) || features == (messages | UCP_FEATURE_RMA);
 }
 
+static ucs_status_t ucx_context_refuse(uint64_t features)
+{
+	char line[240];
+
+	snprintf(line, sizeof line,
+		 "no context with features 0x%" PRIx64 " here: this libucp.so.0 is Thole's, and has messages alone, no "
+		 "remote memory, atomics, streams or waking; `thole run --through libfabric` leaves UCX's own in place",
+		 features);
+	ucx_log_warn(line);
+	return UCS_ERR_UNSUPPORTED;
+}
+
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
 			      const ucp_config_t *config, ucp_context_h *context_p)
 {
@@ -86,9 +100,11 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 	(void)config;
 	if (api_major_version != UCP_API_MAJOR)
 		return UCS_ERR_INVALID_PARAM;
-	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES) || !ucx_context_suits(params->features))
+	if (!(params->field_mask & UCP_PARAM_FIELD_FEATURES))
 		return UCS_ERR_UNSUPPORTED;
 	ucx_log_find();
+	if (!ucx_context_suits(params->features))
+		return ucx_context_refuse(params->features);
 	context = calloc(1, sizeof *context);
 	if (!context)
 		return UCS_ERR_NO_MEMORY;

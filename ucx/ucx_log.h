@@ -7,7 +7,7 @@
 #ifndef UCX_LOG_H
 #define UCX_LOG_H
 
-/* Once, before anything else. */
+/* Before anything else. */
 void ucx_log_find(void);
 
 /* A line for who asks for such, as by UCX_LOG_LEVEL=info; and one that is written unless the level is lower. */

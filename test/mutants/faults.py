@@ -4578,6 +4578,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a context of UCX's is refused in silence",
+        "ucx/ucx_context.c",
+        "\tucx_log_find();\n\tif (!ucx_context_suits(params->features))\n",
+        "\tif (!ucx_context_suits(params->features))\n",
+    ),
+    Fault(
         "UCX's settings are refused",
         "ucx/ucx_context.c",
         "return UCS_OK; /* passed over",
