@@ -64,6 +64,24 @@ int main(int count, char **words)
 """
 
 
+# Each puts one more than its number at the other of two.
+PUTS = """
+#include <shmem.h>
+#include <stdio.h>
+static long got;
+int main(void)
+{
+	shmem_init();
+	shmem_barrier_all();
+	shmem_long_p(&got, shmem_my_pe() + 1, !shmem_my_pe());
+	shmem_barrier_all();
+	printf("got %ld at %d\\n", got, shmem_my_pe());
+	shmem_finalize();
+	return 0;
+}
+"""
+
+
 # Windows come and go, several at a time, so that new ones lie where others were; rank 0 writes into its own.
 WINDOWS = """
 #include <mpi.h>
@@ -273,9 +291,11 @@ def test_default__as_the_program_allows(
 ) -> None:
     sessions = tmp_path / "sessions"
     sessions.write_bytes(conform(mpi).read_bytes() + b"\0MPI_Session_init\0")
+    contexts = tmp_path / "contexts"
+    contexts.write_bytes(conform(mpi).read_bytes() + b"\0ucp_init_version\0")
     start = tmp_path / "start"
     start.write_text('#!/bin/sh\nexec "$@"\n')
-    for program in (sessions, start):
+    for program in (sessions, contexts, start):
         program.chmod(0o700)
 
     def explained(*words: str | Path) -> str:
@@ -286,6 +306,7 @@ def test_default__as_the_program_allows(
     assert UCX_IS_SET.search(explained(*mpi.command(2, conform(mpi))))
     for program, why in (
         (sessions, "uses MPI's sessions"),
+        (contexts, "calls UCX by itself"),
         (start, "is no program of machine code"),
         (mpi.python, "is no program of machine code"),
         (tmp_path / "missing", "is no program of machine code"),
@@ -300,6 +321,23 @@ def test_default__as_the_program_allows(
     assert not UCX_IS_SET.search(said)
     assert not UCX_IS_SET.search(explained("--through", "libfabric", *mpi.command(2, conform(mpi))))
     assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
+
+
+@pytest.mark.over("openmpi4")
+def test_default__openshmem(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> None:
+    """Its puts need more of UCX than messages, so that it starts with UCX's own library alone."""
+    compiler, launcher = (shutil.which(name, path="/usr/bin:/bin") for name in ("oshcc", "oshrun"))
+    if compiler is None or launcher is None:
+        pytest.skip("Open MPI's OpenSHMEM is not installed")
+    source, program = tmp_path / "puts.c", tmp_path / "puts"
+    source.write_text(PUTS)
+    subprocess.run([compiler, source, "-o", program], check=True, timeout=60)
+    words = [launcher, "-np", "2", program]
+    done = thole("run", "--explain", *words, env=mpi.environment())
+    assert f"since {program} uses OpenSHMEM" in done.stdout, done.stdout + done.stderr
+    done = thole("run", *words, env=mpi.environment(), timeout=60)
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("got"))
+    assert said == ["got 1 at 1", "got 2 at 0"], done.stdout + done.stderr
 
 
 def test_default__where_path_is_the_folder_of_the_mpi_alone(mpi: InstalledMpi, conform: Compile, thole: Tool) -> None:

@@ -12,7 +12,7 @@ from thole.base.trouble import Trouble
 from thole.mpi import launch
 from thole.mpi.families import Mpi, agrees
 from thole.mpi.identify import has_ucx_alone, require_fabric, require_ucx
-from thole.mpi.program import is_linked, uses_sessions
+from thole.mpi.program import is_linked, uses_sessions, uses_shmem, uses_ucx
 
 OFF = ("off", "no", "false", "0")  # as options say it
 
@@ -50,7 +50,8 @@ def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -
 
 def _judge_programs(mpi: Mpi, command: list[str]) -> None:
     """Raise Trouble for programs that may need what Open MPI has with libfabric and not with UCX: to make communicators
-    from a session's groups. What a script or an interpreter will load is not known before."""
+    from a session's groups; or more of UCX than messages, which they find where UCX's own library is left in its place.
+    What a script or an interpreter will load is not known before."""
     places = launch.programs(mpi.launch, command)
     if not places:
         raise Trouble("no program is seen in the command line")
@@ -60,6 +61,10 @@ def _judge_programs(mpi: Mpi, command: list[str]) -> None:
             raise Trouble(f"{word} is no program of machine code that is seen to load an MPI")
         if uses_sessions(Path(path)):
             raise Trouble(f"{word} uses MPI's sessions, which {mpi.family.title} has not with UCX's")
+        if uses_shmem(Path(path)):
+            raise Trouble(f"{word} uses OpenSHMEM, which needs more of UCX than messages")
+        if uses_ucx(Path(path), mpi):
+            raise Trouble(f"{word} calls UCX by itself, and may need more of it than messages")
 
 
 def _judge_options(chosen: dict[str, str]) -> None:

@@ -12,17 +12,20 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
+from thole.base import paths
 from thole.base.trouble import Trouble
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 from thole.mpi.identify import asked_python, find_fabric, holds, linked
 
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh|mpi_usempi\w*)\.so(\.\d+)*")
 LIBRARY_OF_C = re.compile(r"lib(mpi|mpich)\.so(\.\d+)*")
+LIBRARY_OF_SHMEM = re.compile(r"liboshmem\.so(\.\d+)*")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
 WINDOWS = (b"MPI_Win_", b"mpi_win_")
+CONTEXTS_OF_UCX = (b"ucp_init_version",)  # what UCX's header makes of ucp_init
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
 
@@ -122,8 +125,20 @@ def uses_windows(program: Path) -> bool:
     return _names(program, WINDOWS)
 
 
-def _names(program: Path, calls: Sequence[bytes]) -> bool:
-    files = [program, *(path for name, path in linked(program).items() if not LIBRARY.fullmatch(name))]
+def uses_shmem(program: Path) -> bool:
+    """Whether a program of machine code loads Open MPI's OpenSHMEM."""
+    return any(LIBRARY_OF_SHMEM.fullmatch(name) for name in linked(program))
+
+
+def uses_ucx(program: Path, mpi: Mpi) -> bool:
+    """Whether a program of machine code, or a library of its that the MPI does not load, makes contexts of UCX's."""
+    return _names(program, CONTEXTS_OF_UCX, {paths.UCX, *(linked(mpi.library) if mpi.library else ())})
+
+
+def _names(program: Path, calls: Sequence[bytes], apart: Container[str] = ()) -> bool:
+    """`apart`: libraries that are not looked into, as an MPI's are not in any case."""
+    loaded = linked(program).items()
+    files = [program, *(path for name, path in loaded if not LIBRARY.fullmatch(name) and name not in apart)]
     return any(holds(path, name) for path in files for name in calls)
 
 
