@@ -27,7 +27,8 @@
  *    call. Different endpoints are independent. thole_wait, thole_wait_any and thole_sleep are points of cancellation
  *    (pthread_cancel); a thread that may be inside another call must not be cancelled. After fork() a child must
  *    not use the parent's endpoints, and nobody takes it for its parent, however long it lives. What it has of them is
- *    not theirs: thole_endpoint_close does nothing there.
+ *    not theirs: thole_endpoint_close does nothing there. A thread that calls Thole needs 64 KiB of stack for
+ *    that, besides what the program has on it.
  *  - The network: an endpoint that can reach other hosts adds a thread to the process, one for all endpoints. It
  *    sleeps until a peer asks whether the process lives, and moves no messages. Peers must have the same job key to
  *    connect (option job_key).

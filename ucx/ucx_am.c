@@ -13,6 +13,7 @@ enum {
 	WAITING_MAX = 64,             /* that have come and wait for a handler; Thole keeps those that follow */
 	FLAG_COPY_HEADER = 1 << 3,    /* UCP_AM_SEND_FLAG_COPY_HEADER, which later headers of UCX 1.x have */
 	ALIGNMENT = 64,               /* of what is handed to handlers, at least */
+	STACK_MAX = 1 << 10,          /* bytes that a send puts together on the caller's stack, which may be small */
 };
 
 /* In the tag of such a message: the handler's number, the header's length, and what kind it is. */
@@ -450,36 +451,70 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
 
-/* The data in one piece, in front of a header of *length_p bytes, which grows to the length of both; more than
- * SHORT_MAX is not written. */
-static ucs_status_t ucx_am_gather(unsigned char *to, size_t *length_p, const void *buffer, size_t count,
-				  ucp_datatype_t datatype)
+/* Room to put so many bytes together while a call lasts: `small`, of STACK_MAX, or memory. NULL: there is none. */
+static unsigned char *ucx_am_together(unsigned char *small, size_t length)
+{
+	return length <= STACK_MAX ? small : malloc(length);
+}
+
+static void ucx_am_together_end(unsigned char *memory, const unsigned char *small)
+{
+	if (memory != small)
+		free(memory);
+}
+
+/* The data in one piece, in front of a header of *length_p bytes, which grows to the length of both; *memory_p is
+ * ucx_am_together's, or NULL: they are more than SHORT_MAX. */
+static ucs_status_t ucx_am_gather(unsigned char *small, unsigned char **memory_p, size_t *length_p, const void *buffer,
+				  size_t count, ucp_datatype_t datatype)
 {
 	const struct iovec *segments;
 	struct ucx_bounce bounce;
 	struct iovec single;
 	ucs_status_t status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &bounce);
-	size_t length;
+	unsigned char *to;
 
+	*memory_p = NULL;
 	if (status != UCS_OK)
 		return status;
-	length = ucx_datatype_total(segments, count);
-	for (size_t i = 0; i < count && *length_p + length <= SHORT_MAX; i++)
-		if (segments[i].iov_len > 0)
-			to = mempcpy(to, segments[i].iov_base, segments[i].iov_len);
-	*length_p += length;
-	return ucx_datatype_end(&bounce, 0, UCS_OK);
+	*length_p += ucx_datatype_total(segments, count);
+	if (*length_p <= SHORT_MAX) {
+		to = *memory_p = ucx_am_together(small, *length_p);
+		status = to ? UCS_OK : UCS_ERR_NO_MEMORY;
+		for (size_t i = 0; to && i < count; i++)
+			if (segments[i].iov_len > 0)
+				to = mempcpy(to, segments[i].iov_base, segments[i].iov_len);
+	}
+	return ucx_datatype_end(&bounce, 0, status);
 }
 
 /* Length and header of one whose data follows. With the lock. */
 static int ucx_am_send_ahead(struct ucp_ep *endpoint, uint64_t word, const void *header, size_t header_length,
 			     uint64_t length, struct ucx_request **ahead_p)
 {
-	unsigned char memory[sizeof length + UCX_AM_HEADER_MAX], *end = mempcpy(memory, &length, sizeof length);
+	unsigned char small[STACK_MAX], *memory = ucx_am_together(small, sizeof length + header_length), *end;
+	int error;
 
+	if (!memory)
+		return THOLE_ERR_MEMORY;
+	end = mempcpy(memory, &length, sizeof length);
 	if (header_length > 0)
 		end = mempcpy(end, header, header_length);
-	return ucx_send_ahead(endpoint, memory, (size_t)(end - memory), word | WORD_AHEAD, ahead_p);
+	error = ucx_send_ahead(endpoint, memory, (size_t)(end - memory), word | WORD_AHEAD, ahead_p);
+	ucx_am_together_end(memory, small);
+	return error;
+}
+
+/* One that is a single message, of so many bytes, and goes by ucx_send_begun. */
+static ucs_status_ptr_t ucx_am_send_short(struct ucp_ep *endpoint, struct ucx_request *request,
+					  const unsigned char *memory, size_t length, uint64_t word,
+					  const ucp_request_param_t *param, uint32_t flags)
+{
+	ucp_request_param_t gathered = *param;
+
+	gathered.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+	gathered.datatype = ucp_dt_make_contig(1);
+	return ucx_send_begun(endpoint, request, memory, length, word, &gathered, flags, THOLE_PLAIN | THOLE_INJECT);
 }
 
 static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const void *header, size_t header_length,
@@ -488,10 +523,10 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 	const uint32_t known = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV | FLAG_COPY_HEADER;
 	uint32_t wishes = param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS ? param->flags : 0;
 	uint64_t word = id | (uint64_t)header_length << WORD_HEADER_SHIFT;
-	ucp_request_param_t gathered = *param;
-	unsigned char memory[SHORT_MAX];
+	unsigned char small[STACK_MAX], *memory;
 	struct ucx_request *request;
 	size_t length = header_length;
+	ucs_status_ptr_t result;
 	ucs_status_t status;
 	int error;
 
@@ -499,18 +534,17 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
 	if (id > UINT16_MAX || header_length > UCX_AM_HEADER_MAX)
 		return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-	status = ucx_am_gather(memory, &length, buffer, count, ucx_call_datatype(param));
+	status = ucx_am_gather(small, &memory, &length, buffer, count, ucx_call_datatype(param));
 	if (status == UCS_OK)
 		status = ucx_call_begin(endpoint->worker, param, &request);
-	if (status != UCS_OK)
-		return UCS_STATUS_PTR(status);
-	if (length <= SHORT_MAX) {
-		if (header_length > 0)
+	if (status != UCS_OK || memory) {
+		result = UCS_STATUS_PTR(status);
+		if (status == UCS_OK && header_length > 0)
 			memcpy(memory + length - header_length, header, header_length);
-		gathered.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-		gathered.datatype = ucp_dt_make_contig(1);
-		return ucx_send_begun(endpoint, request, memory, length, word, &gathered, flags,
-				      THOLE_PLAIN | THOLE_INJECT);
+		if (status == UCS_OK)
+			result = ucx_am_send_short(endpoint, request, memory, length, word, param, flags);
+		ucx_am_together_end(memory, small);
+		return result;
 	}
 	error = ucx_am_send_ahead(endpoint, word, header, header_length, length - header_length, &request->pair);
 	if (!error) {

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
@@ -196,13 +197,17 @@ static bool learn_is_slow(char *memory, uint8_t to, uint8_t from)
 
 static void learn(void)
 {
-	char memory[2 * (LEARN_BYTES + LEARN_PAGE)] __attribute__((aligned(64)));
+	const size_t size = 2 * (LEARN_BYTES + LEARN_PAGE);
+	char *memory = aligned_alloc(64, size); /* the caller's stack may be small */
 
 	bytes_in_one = has_fast_move();
 	bytes_in_vectors = has_vectors();
-	memset(memory, 0, sizeof(memory));
+	if (!memory)
+		return; /* the C library's copy does, if more slowly */
+	memset(memory, 0, size);
 	bytes_slow_unlike = learn_is_slow(memory, 0, 16) || learn_is_slow(memory, 80, 0);
 	bytes_slow_ahead = learn_is_slow(memory, 16, 0) || learn_is_slow(memory, 8, 0) || learn_is_slow(memory, 1, 0);
+	free(memory);
 }
 
 void bytes_learn(void)

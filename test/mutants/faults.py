@@ -4578,6 +4578,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "active messages are put together on the stack",
+        "ucx/ucx_am.c",
+        "\tSTACK_MAX = 1 << 10, ",
+        "\tSTACK_MAX = 16 << 10, ",
+    ),
+    Fault(
+        "memory to put an active message together is not asked for what it gave",
+        "ucx/ucx_am.c",
+        "\t\tstatus = to ? UCS_OK : UCS_ERR_NO_MEMORY;",
+        "\t\tstatus = UCS_OK;",
+    ),
+    Fault(
         "a context of UCX's is refused in silence",
         "ucx/ucx_context.c",
         "\tucx_log_find();\n\tif (!ucx_context_suits(params->features))\n",
@@ -4700,8 +4712,8 @@ FAULTS = [
     Fault(
         "an active message meets receives with tags",
         "ucx/ucx_am.c",
-        "THOLE_PLAIN | THOLE_INJECT);\n\t}\n\terror",
-        "THOLE_INJECT);\n\t}\n\terror",
+        "&gathered, flags, THOLE_PLAIN | THOLE_INJECT);",
+        "&gathered, flags, THOLE_INJECT);",
     ),
     Fault(
         "the data of a long active message comes from any peer",

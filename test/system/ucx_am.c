@@ -284,7 +284,8 @@ static void test_refused(void)
 
 /* ---- Lengths, datatypes, headers ------------------------------------------------------------------- */
 
-static const size_t lengths[] = {0, 1, 100, 4096, SHORT - HEADER, SHORT - 1, SHORT, SHORT + 1, 100000, LARGE};
+static const size_t lengths[] = {0, 1, 100, 1024, 1025, 4096,
+				 SHORT - HEADER, SHORT - 1, SHORT, SHORT + 1, 100000, LARGE};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 static void test_lengths(ucp_ep_h endpoint)
@@ -321,7 +322,7 @@ static void test_pieces(void)
 
 static void test_headers(void)
 {
-	static const size_t headers[] = {0, 1, 8, 1000, HEADER};
+	static const size_t headers[] = {0, 1, 8, 1017, HEADER};
 	static unsigned char header[HEADER];
 
 	for (int i = 0; i < LENGTHS * 5; i++) {

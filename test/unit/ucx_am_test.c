@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long active messages, which are two sends: what becomes of the first where the second fails in its call. */
+/* Active messages without memory to put them together; long ones, which are two sends: what becomes of the first where
+ * the second fails in its call. */
 #include "unit.h"
 
 #include <stdbool.h>
@@ -26,6 +27,16 @@ int __wrap_thole_send(struct thole_endpoint *endpoint, uint32_t peer, const void
 	if (++sends >= fails_at && sends <= fails_to)
 		return THOLE_ERR_MEMORY;
 	return __real_thole_send(endpoint, peer, buffer, length, tag, imm, flags, context, request_p);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+static bool no_memory;
+
+void *__wrap_malloc(size_t size)
+{
+	return no_memory ? NULL : __real_malloc(size);
 }
 
 static ucp_worker_h workers[2]; /* from the first to the second, */
@@ -69,6 +80,33 @@ static void sends_bytes(ucp_ep_h endpoint, size_t length)
 	ucs_status_ptr_t request = send_bytes(endpoint, length);
 
 	assert_false(UCS_PTR_IS_ERR(request));
+}
+
+/* What is put together off the stack: data that makes one message, or a header whose data follows. */
+static void send__has_no_memory(void **state)
+{
+	static const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+	static const ucp_request_param_t none = {.op_attr_mask = 0};
+	static const ucp_worker_params_t single = {.field_mask = 0};
+	static unsigned char bytes[LONG];
+	ucs_status_ptr_t failed[2];
+	ucp_context_h context;
+
+	(void)state;
+	assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+	assert_int_equal(ucp_worker_create(context, &single, &workers[1]), UCS_OK);
+	itself = connect_to(workers[1]);
+	sends_bytes(itself, 1);
+	no_memory = true;
+	failed[0] = send_bytes(itself, 16 << 10);
+	failed[1] = ucp_am_send_nbx(itself, NUMBER, bytes, 4096, bytes, LONG, &none);
+	sends_bytes(itself, 1000);
+	no_memory = false;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(UCS_PTR_STATUS(failed[i]), UCS_ERR_NO_MEMORY);
+	sends_bytes(itself, 16 << 10);
+	ucp_worker_destroy(workers[1]);
+	ucp_cleanup(context);
 }
 
 static void arrives(size_t wanted)
@@ -152,6 +190,7 @@ static void data__fails_when_its_beginning_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(send__has_no_memory),
 		cmocka_unit_test(data__fails_when_its_beginning_has_left),
 		cmocka_unit_test(data__fails_and_what_goes_instead),
 		cmocka_unit_test(data__fails_when_its_beginning_waits),
