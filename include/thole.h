@@ -249,7 +249,8 @@ enum thole_flags {
 	THOLE_PLAIN = 1 << 3,     /* use the queue of plain messages, whose tags are ignored, instead of the
 				     tagged one; the two never match each other */
 	THOLE_MULTI = 1 << 4,     /* receive: the buffer takes message after message, each with a completion
-				     of its own, until less than the option multi_min is left */
+				     of its own, those of a peer in their order, until less than the option
+				     multi_min is left */
 	THOLE_MULTI_END = 1 << 5, /* in a completion: this THOLE_MULTI buffer is no longer in use */
 	THOLE_QUIET = 1 << 6,     /* no completion if the operation succeeds, but that with THOLE_MULTI_END */
 	THOLE_DISCARD = 1 << 7,   /* probe: drop the message found */

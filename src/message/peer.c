@@ -128,6 +128,7 @@ static int peer_new(struct thole_endpoint *endpoint, const struct thole_address 
 	peer->base.index = endpoint->peer_count;
 	list_init(&peer->backlog);
 	list_init(&peer->pending);
+	list_init(&peer->parts);
 	peer->base.address = *address;
 	peer->base.parts = *parts;
 	hash_table_add(&endpoint->peers_by_id, &peer->by_id, parts->endpoint);

@@ -92,6 +92,8 @@ static inline void receive_begin(struct thole_request *request, struct peer *pee
 	request->flags |= record->flags & RECORD_IMM ? (uint32_t)THOLE_IMM : 0;
 	request->message_length = total;
 	request->pace = record->flags & RECORD_PACE;
+	if (__builtin_expect(request->parent != NULL, 0))
+		list_push_back(&peer->parts, &request->part_node);
 }
 
 /* Fetch a message that an RTS offered, or as much as there is room for. */

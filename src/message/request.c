@@ -95,6 +95,7 @@ static void request_end_part(struct thole_request *part)
 {
 	struct thole_request *parent = part->parent;
 
+	list_unlink(&part->part_node);
 	if (--parent->parts == 0 && parent->retired) {
 		part->flags |= THOLE_MULTI_END;
 		request_free(parent);
@@ -113,15 +114,12 @@ static void request_is_ready(struct thole_request *request, enum request_state s
 		transport_rouse(&endpoint->base, 0);
 }
 
-void request_complete(struct thole_request *request, int status)
+/* Deliver its completion, and free it. */
+static void request_report(struct thole_request *request)
 {
 	struct thole_endpoint *endpoint = request->endpoint;
 	struct thole_completion completion;
 
-	if (status)
-		request->status = status;
-	if (request->parent)
-		request_end_part(request);
 	if (request->handle) {
 		request_is_ready(request, REQUEST_DONE, &endpoint->done);
 		return;
@@ -137,6 +135,32 @@ void request_complete(struct thole_request *request, int status)
 	request_describe(request, &completion);
 	request_free(request);
 	endpoint->complete(endpoint->complete_arg, &completion);
+}
+
+/* Parts of MULTI receives are reported in the order in which their messages came from a peer: MPICH's active messages
+ * depend on it. Nobody waits for another peer. */
+static void request_complete_part(struct thole_request *part)
+{
+	struct list_node *parts = &part->peer->parts, *first;
+
+	part->state = REQUEST_BEHIND;
+	while ((first = list_first(parts))) {
+		part = container_of(first, struct thole_request, part_node);
+		if (part->state != REQUEST_BEHIND)
+			return;
+		request_end_part(part);
+		request_report(part);
+	}
+}
+
+void request_complete(struct thole_request *request, int status)
+{
+	if (status)
+		request->status = status;
+	if (request->parent)
+		request_complete_part(request);
+	else
+		request_report(request);
 }
 
 void request_give_up(struct thole_request *receive, int status)

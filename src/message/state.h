@@ -6,6 +6,7 @@
  * A request is in exactly one place, named by its state; POSTED ones are in a match queue, BACKLOG ones on their
  * peer's backlog, CONNECTING, WAITING and STREAMING ones on their peer's pending list, DONE ones on the endpoint's
  * done list, QUEUED ones on its queue; FETCHING ones belong to the transport, CLAIMED ones to an unexpected message.
+ * Parts of THOLE_MULTI receives are on their peer's parts as well, BEHIND ones on that alone.
  */
 #ifndef THOLE_MESSAGE_STATE_H
 #define THOLE_MESSAGE_STATE_H
@@ -35,6 +36,7 @@ enum request_state {
 	REQUEST_ACCESSING, /* a put or get by the transport alone is */
 	REQUEST_CLAIMED,   /* a receive that waits for the rest of an unexpected message */
 	REQUEST_PARENT,    /* a THOLE_MULTI receive that is used up, with parts under way */
+	REQUEST_BEHIND,    /* a part of one that is complete, and is reported after those before it from its peer */
 	REQUEST_DONE,      /* complete, its handle not yet tested */
 	REQUEST_QUEUED     /* complete, for thole_poll */
 };
@@ -42,7 +44,10 @@ enum request_state {
 /* A request, and also an outgoing control record (operation 0), and a peer's access to a region here. What a short
  * receive uses is in the first three lines, and what request_make clears is side by side. */
 struct thole_request {
-	struct match_receive match;    /* POSTED */
+	union {
+		struct match_receive match; /* POSTED */
+		struct list_node part_node; /* a part of a MULTI receive: among its peer's parts */
+	};
 	struct thole_endpoint *endpoint;
 	struct peer *peer;             /* NULL while a receive from any source is posted */
 	struct vector vector;          /* the local data */
@@ -114,6 +119,7 @@ struct peer {
 	struct list_node backlog;  /* outgoing requests, in order */
 	struct list_node backlogged_node;
 	struct list_node pending;  /* requests that wait for this peer */
+	struct list_node parts;    /* parts of MULTI receives that its messages go to, in order of these */
 	struct stream stream;
 	struct hash_node by_id;    /* ids are random but with MXoE, where they begin with the same bits on all hosts */
 	uint64_t wanting_ns;       /* since when something is wanting to answer it; 0: nobody looked yet */

@@ -8468,6 +8468,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a part of a buffer for many is reported before those in front of it",
+        "src/message/request.c",
+        "\t\trequest_complete_part(request);\n",
+        "\t\trequest_end_part(request), request_report(request);\n",
+    ),
+    Fault(
+        "a part of a buffer for many is reported: those that waited for it are not",
+        "src/message/request.c",
+        "\twhile ((first = list_first(parts))) {\n\t\tpart = container_of(first, struct thole_request, part_node);\n",
+        "\tif ((first = list_first(parts))) {\n\t\tpart = container_of(first, struct thole_request, part_node);\n",
+    ),
+    Fault(
+        "parts of a buffer for many wait for those behind them",
+        "src/message/receive.c",
+        "list_push_back(&peer->parts, &request->part_node);",
+        "list_push_front(&peer->parts, &request->part_node);",
+    ),
+    Fault(
         "what another thread's call completes at once wakes no event loop",
         "src/message/request.c",
         "\tif (endpoint->loop_awaits)\n\t\ttransport_rouse(&endpoint->base, 0);\n",

@@ -575,6 +575,96 @@ static void multi__takes_messages_until_full(void **state)
 	}
 }
 
+/* Messages of one sender, in one buffer or more, are reported in the order in which they came, also where a long one's
+ * data is here last. */
+static void multi__reports_a_sender_in_order(void **state)
+{
+	static const char *const bulk[] = {"bulk=ring", "bulk=one-copy", "bulk=auto"};
+	enum { LONG = 500000, SHORT = 10, COUNT = 4 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bulk) / sizeof(bulk[0]); i++) {
+		const char *const options[] = {"multi_min=100", "eager_max=64", bulk[i], NULL};
+		struct collected collected = {0};
+		struct pair pair = collecting_pair(&collected, options);
+		char *bytes = pair_filled(1, LONG), *first = calloc(1, LONG), second[1000];
+
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, first, LONG, 0, 0, THOLE_MULTI, first, NULL), 0);
+		assert_int_equal(thole_recv(pair.b, THOLE_ANY, second, 1000, 0, 0, THOLE_MULTI, second, NULL), 0);
+		for (int number = 0; number < COUNT; number++)
+			assert_int_equal(thole_send(pair.a, pair.a_to_b, bytes, number == 0 ? LONG : SHORT,
+						    (uint64_t)number, 0, THOLE_QUIET, NULL, NULL),
+					 0);
+		pair_idle(&pair);
+		assert_int_equal(collected.count, COUNT);
+		for (int number = 0; number < COUNT; number++) {
+			const struct thole_completion *part = &collected.completions[number];
+
+			assert_int_equal(part->status, 0);
+			assert_int_equal(part->tag, number);
+			pair_check(1, part->buffer, number == 0 ? LONG : SHORT);
+			assert_int_equal(!!(part->flags & THOLE_MULTI_END), number == 0);
+			assert_ptr_equal(part->context, number == 0 ? first : second);
+		}
+		thole_endpoint_close(pair.a);
+		thole_endpoint_close(pair.b);
+		free(bytes);
+		free(first);
+	}
+}
+
+/* A long message from a to b, which waits for a, and a short one behind it, into a buffer that c's short one goes to,
+ * too. */
+static void send_behind(struct pair *pair, struct thole_endpoint *c, char *bytes, char *buffer, size_t length)
+{
+	uint32_t c_to_b = pair_peer(c, pair->b);
+
+	assert_int_equal(thole_recv(pair->b, THOLE_ANY, buffer, 2 * length, 0, 0, THOLE_MULTI, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, bytes, length, 1, 0, THOLE_QUIET, NULL, NULL), 0);
+	assert_int_equal(thole_send(pair->a, pair->a_to_b, bytes, 10, 2, 0, THOLE_QUIET, NULL, NULL), 0);
+	while (list_empty(&endpoint_peer(pair->b, pair->b_to_a)->parts))
+		pair_progress(pair, 1);
+	assert_int_equal(thole_send(c, c_to_b, bytes, 10, 3, 0, THOLE_QUIET, NULL, NULL), 0);
+	for (int i = 0; i < 1000; i++) {
+		thole_progress(c);
+		thole_progress(pair->b);
+	}
+}
+
+/* Nobody waits for another sender. The rest comes when the long one is here, or its sender is lost. */
+static void multi__reports_each_sender_by_itself(void **state)
+{
+	static const char *const options[] = {"multi_min=100", "eager_max=64", "bulk=ring", NULL};
+	enum { LONG = 4000000 };
+	char *bytes = pair_filled(1, LONG), *buffer = calloc(2, LONG);
+
+	(void)state;
+	for (int lost = 0; lost < 2; lost++) {
+		struct collected collected = {0};
+		struct pair pair = collecting_pair(&collected, options);
+		struct thole_endpoint *c = pair_endpoint(NULL, NULL, options);
+
+		send_behind(&pair, c, bytes, buffer, LONG);
+		assert_int_equal(collected.count, 1);
+		assert_int_equal(collected.completions[0].tag, 3);
+		if (lost)
+			peer_lost(endpoint_peer(pair.b, pair.b_to_a), THOLE_ERR_PEER);
+		pair_progress(&pair, 2000);
+		assert_int_equal(collected.count, 3);
+		assert_int_equal(collected.completions[1].tag, 1);
+		assert_int_equal(collected.completions[1].status, lost ? THOLE_ERR_PEER : 0);
+		assert_int_equal(collected.completions[2].tag, 2);
+		assert_int_equal(collected.completions[2].status, 0);
+		pair_check(1, collected.completions[2].buffer, 10);
+		assert_int_equal(pair.b->requests.live, 1); /* the buffer */
+		thole_endpoint_close(pair.a);
+		thole_endpoint_close(pair.b);
+		thole_endpoint_close(c);
+	}
+	free(bytes);
+	free(buffer);
+}
+
 static void multi__cancel_gives_the_buffer_back_once(void **state)
 {
 	struct collected collected = {0};
@@ -2408,6 +2498,8 @@ int main(void)
 		cmocka_unit_test(pieces__nothing_owed_comes_between_them),
 		cmocka_unit_test(send__waits_as_many_as_are_allowed),
 		cmocka_unit_test(multi__takes_messages_until_full),
+		cmocka_unit_test(multi__reports_a_sender_in_order),
+		cmocka_unit_test(multi__reports_each_sender_by_itself),
 		cmocka_unit_test(multi__cancel_gives_the_buffer_back_once),
 		cmocka_unit_test(send__at_once_or_by_a_completion),
 		cmocka_unit_test(multi__cancel_waits_for_what_arrives),
