@@ -2,15 +2,9 @@
 /* What control groups leave of a host, in both versions of them, as files say that are not this host's. */
 #include "unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "base/host.h"
 #include "base/options.h"
+#include "groups.h"
 
 #define MEMORY(rest) "/sys/fs/cgroup/memory/" rest
 #define CPU(rest) "/sys/fs/cgroup/cpu,cpuacct/" rest
@@ -18,37 +12,6 @@
 #define SECOND(rest) "/sys/fs/cgroup/" rest
 
 enum { FILES_MAX = 8 };
-
-/* What files are to say of control groups; NULL: they are as they are. */
-static const struct file {
-	const char *path, *text;
-} *files;
-
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-
-int __wrap_open64(const char *path, int flags, ...)
-{
-	va_list arguments;
-	mode_t mode = 0;
-	int fd;
-
-	va_start(arguments, flags);
-	if (flags & (O_CREAT | __O_TMPFILE))
-		mode = va_arg(arguments, mode_t);
-	va_end(arguments);
-	if (!files || (strncmp(path, "/sys/fs/cgroup", 14) != 0 && strcmp(path, "/proc/self/cgroup") != 0))
-		return __real_open64(path, flags, mode);
-	for (const struct file *file = files; file->path; file++)
-		if (strcmp(path, file->path) == 0) {
-			fd = memfd_create("group", MFD_CLOEXEC);
-			assert_int_equal(write(fd, file->text, strlen(file->text)), strlen(file->text));
-			assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-			return fd;
-		}
-	errno = ENOENT;
-	return -1;
-}
 
 long __real_sysconf(int name);
 long __wrap_sysconf(int name);
@@ -66,7 +29,7 @@ static const char second[] = "1:cpus:/else\n0::/job/step\n";
 static void memory__of_both_versions(void **state)
 {
 	static const struct {
-		struct file files[FILES_MAX];
+		struct group groups[FILES_MAX];
 		uint64_t bytes; /* 0: all that there is */
 	} cases[] = {
 		{{{"/proc/self/cgroup", second}, {SECOND("job/memory.max"), "4194304\n"},
@@ -85,9 +48,9 @@ static void memory__of_both_versions(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		files = cases[i].files;
+		groups = cases[i].groups;
 		assert_int_equal(host_memory(), cases[i].bytes ? cases[i].bytes : all);
-		files = NULL;
+		groups = NULL;
 	}
 }
 
@@ -95,7 +58,7 @@ static void memory__of_both_versions(void **state)
 static void processors__of_both_versions(void **state)
 {
 	static const struct {
-		struct file files[FILES_MAX];
+		struct group groups[FILES_MAX];
 		unsigned processors;
 	} cases[] = {
 		{{{"/proc/self/cgroup", second}, {SECOND("job/cpuset.cpus.effective"), "0-3,7,9-10\n"},
@@ -116,31 +79,31 @@ static void processors__of_both_versions(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		files = cases[i].files;
+		groups = cases[i].groups;
 		assert_int_equal(host_processors(), cases[i].processors);
-		files = NULL;
+		groups = NULL;
 	}
 }
 
 /* Ranks share cores where there are more of them than that. */
 static void processors__of_a_job(void **state)
 {
-	static const struct file container[] = {{"/proc/self/cgroup", second},
+	static const struct group container[] = {{"/proc/self/cgroup", second},
 						{SECOND("job/cpu.max"), "200000 100000\n"},
 						{NULL, NULL}};
-	static const struct file none[] = {{NULL, NULL}};
+	static const struct group none[] = {{NULL, NULL}};
 	static const char *const two[] = {"local_ranks=2", NULL}, *const three[] = {"local_ranks=3", NULL};
 	struct options options;
 
 	(void)state;
-	files = none;
+	groups = none;
 	assert_int_equal(options_defaults(&options, three), 0);
 	assert_false(options_oversubscribed(&options));
-	files = container;
+	groups = container;
 	assert_true(options_oversubscribed(&options));
 	assert_int_equal(options_defaults(&options, two), 0);
 	assert_false(options_oversubscribed(&options));
-	files = NULL;
+	groups = NULL;
 }
 
 int main(void)

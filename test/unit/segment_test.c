@@ -21,6 +21,7 @@
 
 #include "base/host.h"
 #include "descriptors.h"
+#include "groups.h"
 #include "mappings.h"
 #include "pair.h"
 
@@ -384,37 +385,6 @@ static void enlarge__of_who_ended(void **state)
 	thole_endpoint_close(pair.a);
 	free(from);
 	free(to);
-}
-
-/* What files are to say of control groups; NULL: they are as they are. */
-static const struct group {
-	const char *path, *text;
-} *groups;
-
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-
-int __wrap_open64(const char *path, int flags, ...)
-{
-	va_list arguments;
-	mode_t mode = 0;
-	int fd;
-
-	va_start(arguments, flags);
-	if (flags & (O_CREAT | __O_TMPFILE))
-		mode = va_arg(arguments, mode_t);
-	va_end(arguments);
-	if (!groups || (strncmp(path, "/sys/fs/cgroup", 14) != 0 && strcmp(path, "/proc/self/cgroup") != 0))
-		return __real_open64(path, flags, mode);
-	for (const struct group *group = groups; group->path; group++)
-		if (strcmp(path, group->path) == 0) {
-			fd = memfd_create("group", MFD_CLOEXEC);
-			assert_int_equal(write(fd, group->text, strlen(group->text)), strlen(group->text));
-			assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-			return fd;
-		}
-	errno = ENOENT;
-	return -1;
 }
 
 /* Where nobody says how much, all ranks of the host have a part of its memory, or of what a group that they are in, or
