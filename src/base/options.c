@@ -279,7 +279,8 @@ static void ranks_load(struct load *load, const char *ranks)
 	variable_load(load, variable);
 }
 
-/* Slurm tells of all nodes, as in "8(x2),4", and which of them this is. */
+/* Slurm tells of all nodes, as in "8(x2),4", and which of them this is. One task may be a shell, or what starts all
+ * ranks of the node: that says nothing. */
 static void slurm_load(struct load *load)
 {
 	const char *tasks = getenv("SLURM_STEP_TASKS_PER_NODE"), *node = getenv("SLURM_NODEID");
@@ -303,7 +304,7 @@ static void slurm_load(struct load *load)
 			return;
 		if (before < nodes) {
 			snprintf(text, sizeof(text), "%u", ranks);
-			ranks_load(load, text);
+			ranks_load(load, ranks > 1 ? text : NULL);
 			return;
 		}
 		before -= nodes;

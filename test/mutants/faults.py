@@ -6509,6 +6509,12 @@ FAULTS = [
         "before = 0;",
     ),
     Fault(
+        "one task of Slurm's is one rank",
+        "src/base/options.c",
+        "ranks_load(load, ranks > 1 ? text : NULL);",
+        "ranks_load(load, text);",
+    ),
+    Fault(
         "what srun started a launcher with counts more than what that says",
         "src/base/options.c",
         "	slurm_load(load);\n	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)\n		"

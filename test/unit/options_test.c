@@ -527,6 +527,7 @@ static void load__ranks_of_slurms_node(void **state)
 	assert_int_equal(launched("4(x2),3", "3"), 0);
 	assert_int_equal(launched("5,64(x3)", "3"), 64);
 	assert_int_equal(launched("8", "0"), 8);
+	assert_int_equal(launched("8,1", "1"), 0);
 	assert_int_equal(launched("8", NULL), 0);
 	assert_int_equal(launched(NULL, "0"), 0);
 	for (int i = 0; i < 10; i++) {
