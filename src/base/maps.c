@@ -2,6 +2,7 @@
 /* maps: see maps.h. */
 #include "base/maps.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -72,4 +73,12 @@ bool maps_walk(uintptr_t begin, uintptr_t end, mapping_visit visit, void *arg)
 	}
 	close(fd);
 	return any;
+}
+
+bool maps_have(const void *memory, size_t length)
+{
+	uintptr_t in_page = (uintptr_t)memory % (uintptr_t)getpagesize();
+
+	/* which does nothing but look for mappings */
+	return msync((char *)(uintptr_t)memory - in_page, length + in_page, MS_ASYNC) == 0 || errno != ENOMEM;
 }

@@ -9,6 +9,7 @@
 #define BASE_MAPS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,5 +27,8 @@ typedef void (*mapping_visit)(void *arg, const struct mapping *mapping);
 /* Visit what is mapped in [begin, end), in order, cut to that. What has been visited may be mapped anew at once. False:
  * it cannot be read (there is no /proc, or no descriptor), and nothing was visited. */
 bool maps_walk(uintptr_t begin, uintptr_t end, mapping_visit visit, void *arg);
+
+/* Whether all of that is mapped, be it a kind of memory that the kernel does not copy. One system call. */
+bool maps_have(const void *memory, size_t length);
 
 #endif

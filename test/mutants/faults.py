@@ -1132,8 +1132,8 @@ FAULTS = [
     Fault(
         "frames of memory that the kernel may not read are lost",
         UDP_SEND,
-        "if (errno == EFAULT && how != GATHER_COPIES)",
-        "if (errno == ENOTDIR && how != GATHER_COPIES)",
+        "\tcase EFAULT: /* its owner",
+        "\tcase ENOTDIR: /* its owner",
     ),
     Fault(
         "the sender of what the kernel could not copy does not look whether it has it",
@@ -5928,8 +5928,8 @@ FAULTS = [
     Fault(
         "each rank has all of what the host's ranks have together",
         SEGMENT,
-        "options->local_ranks > 0 ? options->local_ranks : shm->in_count + 1u",
-        "options->local_ranks > 0 ? 1 : shm->in_count + 1u",
+        "\t\tranks = options->local_ranks;\n",
+        "\t\tranks = 1;\n",
     ),
     Fault(
         "groups above a process's own have no bound",
@@ -6507,6 +6507,18 @@ FAULTS = [
         "src/base/options.c",
         "before -= nodes;",
         "before = 0;",
+    ),
+    Fault(
+        "frames from memory that is not there end who sends them",
+        "src/transport/datagram/udp_send.c",
+        "if (how != GATHER_COPIES && frames_are_mapped(frame, udp->out.frames[0])) {",
+        "if (how != GATHER_COPIES) {",
+    ),
+    Fault(
+        "frames beside one from memory that is not there are lost",
+        "src/transport/datagram/udp_send.c",
+        "return udp->out.frames[0] > 1 ? TROUBLE_SEPARATE : TROUBLE_LOST;",
+        "return TROUBLE_LOST;",
     ),
     Fault(
         "one task of Slurm's is one rank",

@@ -443,6 +443,27 @@ static void send__from_memory_under_a_barrier(void **state)
 	barrier_close();
 }
 
+/* Memory that is not there: a peer may get of a region with holes. Its frame is lost, and none beside it; but nobody
+ * else reads there either. */
+static void send__from_memory_that_is_not_there(void **state)
+{
+	enum { FRAMES = 4, LENGTH = 1000 };
+	uint8_t *memory = barrier_open(BARRIER_PAGE);
+
+	(void)state;
+	barrier_close();
+	for (unsigned i = 0; i < FRAMES; i++) {
+		frame_set(i, LENGTH, 2);
+		if (i == FRAMES - 1)
+			parts[i]->iov_base = memory;
+	}
+	assert_int_equal(post(FRAMES), FRAMES);
+	collect();
+	check_seen(0, FRAMES - 1);
+	assert_int_equal(counters[COUNTER_LINK_LOST], 1);
+	assert_int_equal(counters[COUNTER_LINK_COPIED], 0);
+}
+
 /* Bulk for memory that the kernel may not write: one packet is lost with the first try, which is none that found no
  * room, and no other. */
 static void receive__into_memory_under_a_barrier(void **state)
@@ -1196,6 +1217,7 @@ int main(void)
 		TEST(send__other_places_and_channels_are_apart),
 		TEST(send__many_parts_are_copied_together),
 		TEST(send__from_memory_under_a_barrier),
+		TEST(send__from_memory_that_is_not_there),
 		TEST(receive__into_memory_under_a_barrier),
 		TEST(trouble__no_room),
 		TEST(trouble__queue_full),

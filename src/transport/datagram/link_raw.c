@@ -193,7 +193,8 @@ static unsigned raw_send(struct link *link, const struct frame_out *frames, unsi
 			taken += (unsigned)sent;
 		else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			break;
-		else if (errno == EFAULT && !copied) { /* its owner may read it: memory under a handler of SIGSEGV's */
+		else if (errno == EFAULT && !copied && frames_are_mapped(&frames[taken], 1)) {
+			/* Its owner may read it: memory under a handler of SIGSEGV's, say. */
 			raw->link.counters[COUNTER_LINK_COPIED]++;
 			copied = true;
 			continue;

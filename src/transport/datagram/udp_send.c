@@ -271,12 +271,13 @@ enum trouble {
 static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, const struct frame_out *frame,
 			    enum gathering how, bool tried)
 {
-	/* The kernel may not read this memory. Its owner may: memory under a handler of SIGSEGV's, say. */
-	if (errno == EFAULT && how != GATHER_COPIES) {
-		udp_count(udp, COUNTER_LINK_COPIED, 1);
-		return TROUBLE_COPY;
-	}
 	switch (errno) {
+	case EFAULT: /* its owner may read it: memory under a handler of SIGSEGV's, say */
+		if (how != GATHER_COPIES && frames_are_mapped(frame, udp->out.frames[0])) {
+			udp_count(udp, COUNTER_LINK_COPIED, 1);
+			return TROUBLE_COPY;
+		}
+		return udp->out.frames[0] > 1 ? TROUBLE_SEPARATE : TROUBLE_LOST;
 	case EAGAIN:
 	case ENOBUFS: /* a queue of the interface is full, and has dropped the packet */
 	case ENOMEM:

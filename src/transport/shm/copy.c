@@ -5,8 +5,8 @@
  * door.c, or, of what was read, by life.c.
  */
 #include <errno.h>
-#include <sys/mman.h>
 
+#include "base/maps.h"
 #include "transport/shm/shm.h"
 
 /* A word that goes with a call: the call's first or last segment. */
@@ -15,7 +15,7 @@ struct copy_word {
 	uint64_t address; /* the peer's; 0: none */
 };
 
-enum { COPY_SEGMENTS = SEGMENTS_A_CALL + 2, COPY_PAGE = 4096 };
+enum { COPY_SEGMENTS = SEGMENTS_A_CALL + 2 };
 
 struct copy_call {
 	struct iovec here[COPY_SEGMENTS], there[COPY_SEGMENTS];
@@ -166,13 +166,9 @@ bool copy_is_mapped(const struct vector *vector, uint64_t offset, uint64_t lengt
 	while (length > 0) {
 		struct iovec part;
 		uint64_t covered;
-		uintptr_t in_page;
 
-		if (vector_slice(vector, offset, length, &part, 1, &covered) == 0)
-			return false;
-		in_page = (uintptr_t)part.iov_base & (COPY_PAGE - 1);
-		/* which does nothing but look for mappings */
-		if (msync((char *)part.iov_base - in_page, part.iov_len + in_page, MS_ASYNC) != 0 && errno == ENOMEM)
+		if (vector_slice(vector, offset, length, &part, 1, &covered) == 0 ||
+		    !maps_have(part.iov_base, part.iov_len))
 			return false;
 		offset += covered;
 		length -= covered;
