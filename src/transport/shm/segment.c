@@ -181,19 +181,22 @@ static void segment_close(struct ring_out *ring)
 	forked_close(&ring->fd);
 }
 
-/* How long all areas of an endpoint may be. Where nobody tells how many ranks the host has, they are those that have
+/* How long all areas of an endpoint may be. The host has as many ranks as its launcher tells, or more, where more have
  * been heard of. */
 static uint64_t areas_max(const struct transport_owner *owner)
 {
 	struct shm *shm = owner->state[TRANSPORT_SHM];
 	const struct options *options = &owner->options;
 	uint64_t all = (ALL_AREAS * (1 + BULK_AREA_RINGS) + WALKS_MAX * WALK_AREA_RINGS) * options->bulk_ring, part;
+	uint64_t ranks = shm->in_count + 1u;
 
 	if (options->bulk_rings_max > 0)
 		return options->bulk_rings_max;
 	if (shm->memory == 0)
 		shm->memory = host_memory();
-	part = shm->memory / MEMORY_PART / (options->local_ranks > 0 ? options->local_ranks : shm->in_count + 1u);
+	if (ranks < options->local_ranks)
+		ranks = options->local_ranks;
+	part = shm->memory / MEMORY_PART / ranks;
 	return shm->memory > 0 && part < all ? part : all;
 }
 
