@@ -181,8 +181,9 @@ static void add_address(struct interface *interface, const struct sockaddr *addr
 	}
 }
 
-/* An IPv4 address that the host gave itself yields to an IPv6 one that others reach. */
-static void add_family(struct interface *interface)
+/* An IPv4 address that the host gave itself yields to an IPv6 one that others reach. Who names an interface may mean
+ * hosts that are linked by such addresses alone. */
+static void prefer_family(struct interface *interface)
 {
 	static const uint8_t reached = MERIT_OURS | MERIT_ROUTED;
 
@@ -233,11 +234,8 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 		if (one->ifa_addr)
 			add_address(interface, one->ifa_addr, &states);
 	}
-	for (unsigned i = 0; i < count; i++) {
-		add_family(&list[i]);
-		if (fd >= 0)
-			add_device(&list[i], fd);
-	}
+	for (unsigned i = 0; i < count && fd >= 0; i++)
+		add_device(&list[i], fd);
 	freeifaddrs(all);
 	free(states.all);
 	if (fd >= 0)
@@ -462,6 +460,8 @@ int interface_choose(const char *name, struct interface *interface)
 	if (name && *name) {
 		found = by_option(list, count, name);
 	} else {
+		for (unsigned i = 0; i < count; i++)
+			prefer_family(&list[i]);
 		found = by_default_route(list, count);
 		if (!found)
 			found = by_merit(list, count);
