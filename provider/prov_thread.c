@@ -9,6 +9,8 @@
 #include "front/job.h"
 #include "prov_watch.h"
 
+enum { PAUSE_NS = 1000000 }; /* between two turns where it cannot sleep until something comes */
+
 struct prov_thread {
 	struct attendance attendance; /* the program's; */
 	int steps_in; /* of no account where ranks share cores: who polls may have lost its own */
@@ -45,6 +47,8 @@ static void *prov_thread_run(void *arg)
 		/* It may have been told to end meanwhile, and arming took that wake-up. Partner: prov_thread_stop. */
 		if (!error && !load_acquire(&thread->stop))
 			prov_watch_sleep(&thread->watch, -1, PTHREAD_CANCEL_DISABLE);
+		else if (error && error != -FI_EAGAIN) /* as where the program has closed what it did not open */
+			clock_sleep(PAUSE_NS);
 	}
 	return NULL;
 }

@@ -101,7 +101,8 @@ int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
 	if (!endpoints)
 		return -FI_ENOMEM;
 	watch->endpoints = endpoints;
-	error = watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));
+	/* Else whoever wants to sleep makes them, with all endpoints. */
+	error = prov_watch_is_whole(watch) ? prov_watch_epoll_add(watch->epoll, thole_fd(endpoint)) : 0;
 	if (!error)
 		endpoints[watch->count++] = endpoint;
 	return error;
@@ -112,7 +113,7 @@ static void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *e
 	for (size_t i = 0; i < watch->count; i++) {
 		if (watch->endpoints[i] != endpoint)
 			continue;
-		if (watch->epoll >= 0)
+		if (prov_watch_is_whole(watch))
 			epoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);
 		watch->endpoints[i] = watch->endpoints[--watch->count];
 		return;
@@ -188,14 +189,22 @@ void prov_watch_wake(struct prov_watch *watch)
 		return; /* it is full, and so readable already */
 }
 
+static int prov_watch_descriptor(struct prov_watch *watch, int *fd_p)
+{
+	int error;
+
+	prov_domain_lock(watch->domain);
+	error = prov_watch_descriptors(watch);
+	*fd_p = watch->epoll;
+	prov_domain_unlock(watch->domain);
+	return error;
+}
+
 int prov_watch_control(struct prov_watch *watch, enum fi_wait_obj wait_obj, int command, void *arg)
 {
 	switch (command) {
 	case FI_GETWAIT:
-		if (wait_obj != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *)arg = watch->epoll;
-		return 0;
+		return wait_obj == FI_WAIT_FD ? prov_watch_descriptor(watch, arg) : -FI_ENODATA;
 	case FI_GETWAITOBJ:
 		*(enum fi_wait_obj *)arg = wait_obj;
 		return 0;

@@ -12,7 +12,7 @@
  * would have woken the sleeper) is found soon enough. Programs that sleep on the descriptor by
  * themselves find it readable after a slice. An endpoint that closes leaves all watches
  * of its domain, whoever has added it: a queue or counter that it is bound to, or a region's
- * counter. Under the domain's lock, but for opening, closing and the sleep itself.
+ * counter. Under the domain's lock, but for opening, closing, control and the sleep itself.
  */
 #ifndef PROV_WATCH_H
 #define PROV_WATCH_H

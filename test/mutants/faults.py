@@ -303,6 +303,30 @@ FAULTS = [
         "\tif (watch->epoll >= 0)\n\t\treturn 0;",
     ),
     Fault(
+        "an endpoint is added to an epoll of the program's",
+        "provider/prov_watch.c",
+        "error = prov_watch_is_whole(watch) ? ",
+        "error = watch->epoll >= 0 ? ",
+    ),
+    Fault(
+        "an endpoint that closes leaves an epoll of the program's",
+        "provider/prov_watch.c",
+        "\t\tif (prov_watch_is_whole(watch))\n\t\t\tepoll_ctl(",
+        "\t\tif (watch->epoll >= 0)\n\t\t\tepoll_ctl(",
+    ),
+    Fault(
+        "a program that asks for a queue's descriptor is given one of its own",
+        "provider/prov_watch.c",
+        "\terror = prov_watch_descriptors(watch);\n\t*fd_p",
+        "\terror = 0;\n\t*fd_p",
+    ),
+    Fault(
+        "a progress thread that cannot sleep takes a core",
+        "provider/prov_thread.c",
+        "\t\t\tclock_sleep(PAUSE_NS);\n",
+        "\t\t\t(void)0;\n",
+    ),
+    Fault(
         "a queue that is closed closes a file of the program's",
         "provider/prov_watch.c",
         "\tif (prov_watch_is_whole(watch)) {",
@@ -7988,7 +8012,7 @@ FAULTS = [
     Fault(
         "an endpoint that is bound after the descriptor was made wakes nobody",
         "provider/prov_watch.c",
-        "error = watch->epoll < 0 ? 0 : prov_watch_epoll_add(watch->epoll, thole_fd(endpoint));",
+        "error = prov_watch_is_whole(watch) ? prov_watch_epoll_add(watch->epoll, thole_fd(endpoint)) : 0;",
         "error = 0;",
     ),
     Fault(

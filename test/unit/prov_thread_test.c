@@ -29,6 +29,10 @@ static int holding; /* the thread, once, where it has looked whether it is to en
 static int held;    /* it is */
 static int sleeps;  /* that began since */
 
+static int failing;  /* arming does, as where the program has closed what it did not open; */
+static int failures; /* it did so often, */
+static int rests;    /* and the thread slept by the clock so often since */
+
 static bool is_progress_thread(void)
 {
 	char name[16] = "";
@@ -73,7 +77,20 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 {
 	if (load_acquire(&polling)) /* partner: poll_and_wake */
 		add_relaxed(&domain->polls, 1);
+	if (load_relaxed(&failing) && is_progress_thread())
+		add_relaxed(&rests, 1);
 	return __real_nanosleep(wanted, left);
+}
+
+int __real_thole_arm(struct thole_endpoint *endpoint);
+int __wrap_thole_arm(struct thole_endpoint *endpoint);
+
+int __wrap_thole_arm(struct thole_endpoint *endpoint)
+{
+	if (!load_relaxed(&failing))
+		return __real_thole_arm(endpoint);
+	store_release(&failures, load_relaxed(&failures) + 1); /* partner: thread__that_cannot_arm */
+	return THOLE_ERR_SYSTEM;
 }
 
 static bool armed(void)
@@ -151,6 +168,23 @@ static void thread__steps_in_where_ranks_share_cores(void **state)
 	await_armed();
 }
 
+/* It has the domain's lock in between, and would take a core. */
+static void thread__that_cannot_arm_rests_before_it_tries_again(void **state)
+{
+	(void)state;
+	await_armed();
+	store_relaxed(&failing, 1);
+	prov_domain_lock(domain);
+	prov_watch_wake(watch);
+	prov_domain_unlock(domain);
+	for (int i = 0; i < TRIES && load_acquire(&failures) < 2; i++) /* partner: __wrap_thole_arm */
+		usleep(1000);
+	assert_true(load_relaxed(&failures) >= 2);
+	assert_true(load_relaxed(&rests) > 0);
+	store_relaxed(&failing, 0);
+	await_armed();
+}
+
 /* It had just seen that it is not, and looks once more before it sleeps, in which nothing would wake it. */
 static void stop__keeps_the_thread_from_sleeping(void **state)
 {
@@ -175,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(thread__leaves_a_program_alone_that_polls, setup, teardown),
 		cmocka_unit_test_setup_teardown(thread__steps_in_where_ranks_share_cores, setup, teardown),
+		cmocka_unit_test_setup_teardown(thread__that_cannot_arm_rests_before_it_tries_again, setup, teardown),
 		cmocka_unit_test_setup(stop__keeps_the_thread_from_sleeping, setup),
 	};
 

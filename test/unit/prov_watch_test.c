@@ -244,6 +244,50 @@ static void wake__leaves_files_of_the_programs_alone(void **state)
 	}
 }
 
+/* An epoll of the program's, which has the number of one of ours, and a descriptor of Thole's, which it sleeps on. */
+static int own_epoll(int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int own = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_int_equal(epoll_ctl(own, EPOLL_CTL_ADD, thole_fd(thole), &event), 0);
+	assert_int_equal(dup2(own, fd), fd);
+	return own;
+}
+
+static bool is_watched(int epoll)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(epoll, EPOLL_CTL_MOD, thole_fd(thole), &event) == 0;
+}
+
+static void endpoints__leave_an_epoll_of_the_programs_alone(void **state)
+{
+	int epoll, event, own, fd = -1;
+
+	(void)state;
+	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
+	epoll = watch.epoll;
+	event = watch.event;
+	own = own_epoll(epoll);
+	assert_int_equal(epoll_ctl(own, EPOLL_CTL_DEL, thole_fd(thole), NULL), 0);
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_false(is_watched(own));
+	close(own);
+	own = own_epoll(epoll);
+	prov_watch_forget(objects_domain(&objects), thole);
+	assert_true(is_watched(own));
+	assert_int_equal(prov_watch_add(&watch, thole), 0);
+	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_GETWAIT, &fd), 0);
+	assert_int_not_equal(fd, epoll); /* but one that is made anew, and has all endpoints */
+	assert_int_equal(fd, watch.epoll);
+	assert_true(is_watched(fd));
+	close(own);
+	close(epoll);
+	close(event);
+}
+
 static void close__leaves_files_of_the_programs_open(void **state)
 {
 	int epoll, event, file;
@@ -292,6 +336,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(message__that_waits_is_not_slept_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__leaves_no_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(wake__leaves_files_of_the_programs_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(endpoints__leave_an_epoll_of_the_programs_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__leaves_files_of_the_programs_open, setup, teardown),
 		cmocka_unit_test_setup_teardown(control__gives_the_descriptor_to_who_asked_for_one,
 						setup, teardown),
