@@ -35,7 +35,7 @@ struct mx_endpoint {
 	bool seized;                       /* the process exits, and has taken the lock for good */
 	bool in_handler;                   /* the program's handler runs: no progress */
 	bool disabled;                     /* the program has switched progress off */
-	bool several;                      /* threads use it, as was seen: nobody sleeps with the lock held */
+	uint32_t several;                  /* looks for which it counts as used by threads: none sleeps with the lock */
 	struct thole_endpoint *thole;      /* opened for a single thread: `lock` is around it */
 	struct pool requests;              /* union mx_request */
 	struct list_node done;             /* complete requests, oldest first */

@@ -11,15 +11,20 @@
 #include "mx_handler.h"
 #include "mx_sleep.h"
 
+enum { SEVERAL_LOOKS = 1 << 16 }; /* some milliseconds, as long as one that sleeps may take */
+
 /* thole_progress may look again, yield and sleep, with the lock held all the time: only for who is alone with the
  * endpoint. Others are known by having waited for that, or by sleeping on Thole's descriptor, whose wake-up another
- * sleep would take away. */
+ * sleep would take away; after many looks without them one is alone again. */
 static int mxi_progress_look(struct mx_endpoint *endpoint)
 {
-	bool several = endpoint->several || endpoint->leader_sleeps;
+	bool several = endpoint->several > 0 || endpoint->leader_sleeps;
 	int n = several ? thole_poll(endpoint->thole, NULL, 0) : thole_progress(endpoint->thole);
 
-	endpoint->several = several || load_relaxed(&endpoint->lock.waiting) > 0;
+	if (__builtin_expect(endpoint->leader_sleeps || load_relaxed(&endpoint->lock.waiting) > 0, 0))
+		endpoint->several = SEVERAL_LOOKS;
+	else if (several)
+		endpoint->several--;
 	return n;
 }
 

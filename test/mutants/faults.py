@@ -4664,14 +4664,20 @@ FAULTS = [
     Fault(
         "who polls an endpoint of MX sleeps with its lock though others have waited for that",
         "mx/mx_progress.c",
-        "several || load_relaxed(&endpoint->lock.waiting) > 0;",
-        "several;",
+        "endpoint->leader_sleeps || load_relaxed(&endpoint->lock.waiting) > 0,",
+        "endpoint->leader_sleeps,",
     ),
     Fault(
         "who polls an endpoint of MX sleeps beside one who sleeps on its descriptor",
         "mx/mx_progress.c",
-        "endpoint->several || endpoint->leader_sleeps;",
-        "endpoint->several;",
+        "endpoint->several > 0 || endpoint->leader_sleeps;",
+        "endpoint->several > 0;",
+    ),
+    Fault(
+        "an endpoint of MX that threads have used once is theirs for good",
+        "mx/mx_progress.c",
+        "\t\tendpoint->several--;",
+        "\t\t(void)0;",
     ),
     Fault(
         "who sleeps at an endpoint of MX is not told what another thread has found there",
