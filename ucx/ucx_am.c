@@ -108,6 +108,7 @@ void ucx_am_drop_all(struct ucp_worker *worker)
 	ucx_am_free_all(&worker->am.kept);
 	free(worker->am.posted);
 	free(worker->am.spare);
+	free(worker->am.together);
 	free(worker->am.handlers);
 }
 
@@ -451,70 +452,86 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
 
 /* ---- Sends ----------------------------------------------------------------------------------------- */
 
-/* Room to put so many bytes together while a call lasts: `small`, of STACK_MAX, or memory. NULL: there is none. */
-static unsigned char *ucx_am_together(unsigned char *small, size_t length)
+/* With the lock, and for as long: room for so many bytes, of SHORT_MAX at most, that a call puts together: `small`, of
+ * STACK_MAX, or the worker's. NULL: there is no memory. */
+static unsigned char *ucx_am_together(struct ucp_worker *worker, unsigned char *small, size_t length)
 {
-	return length <= STACK_MAX ? small : malloc(length);
-}
-
-static void ucx_am_together_end(unsigned char *memory, const unsigned char *small)
-{
-	if (memory != small)
-		free(memory);
-}
-
-/* The data in one piece, in front of a header of *length_p bytes, which grows to the length of both; *memory_p is
- * ucx_am_together's, or NULL: they are more than SHORT_MAX. */
-static ucs_status_t ucx_am_gather(unsigned char *small, unsigned char **memory_p, size_t *length_p, const void *buffer,
-				  size_t count, ucp_datatype_t datatype)
-{
-	const struct iovec *segments;
-	struct ucx_bounce bounce;
-	struct iovec single;
-	ucs_status_t status = ucx_datatype_pack(datatype, buffer, &count, &single, &segments, &bounce);
-	unsigned char *to;
-
-	*memory_p = NULL;
-	if (status != UCS_OK)
-		return status;
-	*length_p += ucx_datatype_total(segments, count);
-	if (*length_p <= SHORT_MAX) {
-		to = *memory_p = ucx_am_together(small, *length_p);
-		status = to ? UCS_OK : UCS_ERR_NO_MEMORY;
-		for (size_t i = 0; to && i < count; i++)
-			if (segments[i].iov_len > 0)
-				to = mempcpy(to, segments[i].iov_base, segments[i].iov_len);
-	}
-	return ucx_datatype_end(&bounce, 0, status);
+	if (length <= STACK_MAX)
+		return small;
+	if (!worker->am.together)
+		worker->am.together = malloc(SHORT_MAX);
+	return worker->am.together;
 }
 
 /* Length and header of one whose data follows. With the lock. */
 static int ucx_am_send_ahead(struct ucp_ep *endpoint, uint64_t word, const void *header, size_t header_length,
 			     uint64_t length, struct ucx_request **ahead_p)
 {
-	unsigned char small[STACK_MAX], *memory = ucx_am_together(small, sizeof length + header_length), *end;
-	int error;
+	unsigned char small[STACK_MAX], *end;
+	unsigned char *memory = ucx_am_together(endpoint->worker, small, sizeof length + header_length);
 
 	if (!memory)
 		return THOLE_ERR_MEMORY;
 	end = mempcpy(memory, &length, sizeof length);
 	if (header_length > 0)
 		end = mempcpy(end, header, header_length);
-	error = ucx_send_ahead(endpoint, memory, (size_t)(end - memory), word | WORD_AHEAD, ahead_p);
-	ucx_am_together_end(memory, small);
-	return error;
+	return ucx_send_ahead(endpoint, memory, (size_t)(end - memory), word | WORD_AHEAD, ahead_p);
 }
 
-/* One that is a single message, of so many bytes, and goes by ucx_send_begun. */
-static ucs_status_ptr_t ucx_am_send_short(struct ucp_ep *endpoint, struct ucx_request *request,
-					  const unsigned char *memory, size_t length, uint64_t word,
+/* What has begun fails in its call: the lock is let go. */
+static ucs_status_ptr_t ucx_am_send_fails(struct ucp_ep *endpoint, struct ucx_request *request,
+					  const ucp_request_param_t *param, ucs_status_t status)
+{
+	ucx_call_return(request, param, status);
+	charge_leave(&endpoint->worker->charge);
+	return UCS_STATUS_PTR(status);
+}
+
+/* One that is a single message: so many bytes in these pieces, and the header behind them. */
+static ucs_status_ptr_t ucx_am_send_short(struct ucp_ep *endpoint, uint64_t word, const void *header,
+					  const struct iovec *pieces, size_t count, size_t length,
 					  const ucp_request_param_t *param, uint32_t flags)
 {
+	const size_t header_length = word >> WORD_HEADER_SHIFT;
+	unsigned char small[STACK_MAX], *memory, *end;
 	ucp_request_param_t gathered = *param;
+	struct ucx_request *request;
+	ucs_status_t status = ucx_call_begin(endpoint->worker, param, &request);
 
+	if (status != UCS_OK)
+		return UCS_STATUS_PTR(status);
+	end = memory = ucx_am_together(endpoint->worker, small, length + header_length);
+	if (!memory)
+		return ucx_am_send_fails(endpoint, request, param, UCS_ERR_NO_MEMORY);
+	for (size_t i = 0; i < count; i++)
+		if (pieces[i].iov_len > 0)
+			end = mempcpy(end, pieces[i].iov_base, pieces[i].iov_len);
+	if (header_length > 0)
+		memcpy(end, header, header_length);
 	gathered.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
 	gathered.datatype = ucp_dt_make_contig(1);
-	return ucx_send_begun(endpoint, request, memory, length, word, &gathered, flags, THOLE_PLAIN | THOLE_INJECT);
+	return ucx_send_begun(endpoint, request, memory, length + header_length, word, &gathered, flags,
+			      THOLE_PLAIN | THOLE_INJECT);
+}
+
+/* One whose data, of so many bytes, is a message by itself. */
+static ucs_status_ptr_t ucx_am_send_long(struct ucp_ep *endpoint, uint64_t word, const void *header, size_t length,
+					 const void *buffer, size_t count, const ucp_request_param_t *param,
+					 uint32_t flags)
+{
+	struct ucx_request *request;
+	ucs_status_t status = ucx_call_begin(endpoint->worker, param, &request);
+	int error;
+
+	if (status != UCS_OK)
+		return UCS_STATUS_PTR(status);
+	error = ucx_am_send_ahead(endpoint, word, header, word >> WORD_HEADER_SHIFT, length, &request->pair);
+	if (error)
+		return ucx_am_send_fails(endpoint, request, param, ucx_error_status(error));
+	request->flags |= UCX_FOLLOWS;
+	if (request->pair)
+		request->pair->pair = request;
+	return ucx_send_begun(endpoint, request, buffer, count, word | WORD_DATA, param, flags, THOLE_PLAIN);
 }
 
 static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const void *header, size_t header_length,
@@ -523,40 +540,27 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 	const uint32_t known = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV | FLAG_COPY_HEADER;
 	uint32_t wishes = param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS ? param->flags : 0;
 	uint64_t word = id | (uint64_t)header_length << WORD_HEADER_SHIFT;
-	unsigned char small[STACK_MAX], *memory;
-	struct ucx_request *request;
-	size_t length = header_length;
-	ucs_status_ptr_t result;
+	ucs_status_ptr_t result = NULL;
+	const struct iovec *pieces;
+	struct ucx_bounce bounce;
+	struct iovec single;
+	size_t piece_count = count, length;
 	ucs_status_t status;
-	int error;
 
 	if (!endpoint->worker->context->am || wishes & ~known)
 		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
 	if (id > UINT16_MAX || header_length > UCX_AM_HEADER_MAX)
 		return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-	status = ucx_am_gather(small, &memory, &length, buffer, count, ucx_call_datatype(param));
-	if (status == UCS_OK)
-		status = ucx_call_begin(endpoint->worker, param, &request);
-	if (status != UCS_OK || memory) {
-		result = UCS_STATUS_PTR(status);
-		if (status == UCS_OK && header_length > 0)
-			memcpy(memory + length - header_length, header, header_length);
-		if (status == UCS_OK)
-			result = ucx_am_send_short(endpoint, request, memory, length, word, param, flags);
-		ucx_am_together_end(memory, small);
-		return result;
-	}
-	error = ucx_am_send_ahead(endpoint, word, header, header_length, length - header_length, &request->pair);
-	if (!error) {
-		request->flags |= UCX_FOLLOWS;
-		if (request->pair)
-			request->pair->pair = request;
-		return ucx_send_begun(endpoint, request, buffer, count, word | WORD_DATA, param, flags, THOLE_PLAIN);
-	}
-	status = ucx_error_status(error);
-	ucx_call_return(request, param, status);
-	charge_leave(&endpoint->worker->charge);
-	return UCS_STATUS_PTR(status);
+	status = ucx_datatype_pack(ucx_call_datatype(param), buffer, &piece_count, &single, &pieces, &bounce);
+	if (status != UCS_OK)
+		return UCS_STATUS_PTR(status);
+	length = ucx_datatype_total(pieces, piece_count);
+	if (length + header_length <= SHORT_MAX)
+		result = ucx_am_send_short(endpoint, word, header, pieces, piece_count, length, param, flags);
+	ucx_datatype_end(&bounce, 0, UCS_OK);
+	if (length + header_length > SHORT_MAX)
+		result = ucx_am_send_long(endpoint, word, header, length, buffer, count, param, flags);
+	return result;
 }
 
 ucs_status_ptr_t ucp_am_send_nb(ucp_ep_h ep, uint16_t id, const void *buffer, size_t count, ucp_datatype_t datatype,

@@ -84,6 +84,7 @@ struct ucx_am_queue {
 	struct ucx_am *posted;      /* the receive of the next one, */
 	struct ucx_am *ahead;       /* or the last of those that arrive, whose data is the next message of its peer */
 	struct ucx_am *spare;       /* memory for a receive */
+	unsigned char *together;    /* what a send puts together while it has the lock; NULL: nothing was so far */
 	uint32_t waiting;           /* in `arriving` */
 	size_t alignment;           /* of what is handed to handlers: bytes, a power of two */
 	uint32_t handler_count;

@@ -4610,8 +4610,14 @@ FAULTS = [
     Fault(
         "memory to put an active message together is not asked for what it gave",
         "ucx/ucx_am.c",
-        "\t\tstatus = to ? UCS_OK : UCS_ERR_NO_MEMORY;",
-        "\t\tstatus = UCS_OK;",
+        "\tif (!memory)\n\t\treturn ucx_am_send_fails(",
+        "\tif (0)\n\t\treturn ucx_am_send_fails(",
+    ),
+    Fault(
+        "memory to put an active message together is made for each",
+        "ucx/ucx_am.c",
+        "\tif (!worker->am.together)\n",
+        "",
     ),
     Fault(
         "a context of UCX's is refused in silence",
@@ -4742,8 +4748,8 @@ FAULTS = [
     Fault(
         "an active message meets receives with tags",
         "ucx/ucx_am.c",
-        "&gathered, flags, THOLE_PLAIN | THOLE_INJECT);",
-        "&gathered, flags, THOLE_INJECT);",
+        "\t\t\t      THOLE_PLAIN | THOLE_INJECT);",
+        "\t\t\t      THOLE_INJECT);",
     ),
     Fault(
         "the data of a long active message comes from any peer",
@@ -4790,8 +4796,8 @@ FAULTS = [
     Fault(
         "the data of an active message lies over its header",
         "ucx/ucx_am.c",
-        "memcpy(memory + length - header_length, header, header_length);",
-        "memcpy(memory, header, header_length);",
+        "\t\tmemcpy(end, header, header_length);",
+        "\t\tmemcpy(memory, header, header_length);",
     ),
     Fault(
         "after as many active messages as may wait none is received",
