@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/registered.h"
 #include "base/thread.h"
 #include "prov_error.h"
 #include "prov_stub.h"
@@ -38,11 +40,17 @@ static struct event *prov_eq_first(const struct prov_eq *eq)
 	return first ? container_of(first, struct event, node) : NULL;
 }
 
+/* Whether its descriptors are what they were. Else what has their numbers now is the program's. */
+static bool prov_eq_is_whole(const struct prov_eq *eq)
+{
+	return registered_for(eq->epoll, eq->event, (struct epoll_event){.events = EPOLLIN});
+}
+
 static void prov_eq_event_raise(struct prov_eq *eq)
 {
 	uint64_t one = 1;
 
-	if (write(eq->event, &one, sizeof one) < 0)
+	if (prov_eq_is_whole(eq) && write(eq->event, &one, sizeof one) < 0)
 		return; /* it is full, and so readable already */
 }
 
@@ -50,8 +58,41 @@ static void prov_eq_event_drop(struct prov_eq *eq)
 {
 	uint64_t ignored;
 
-	if (read(eq->event, &ignored, sizeof ignored) < 0)
+	if (prov_eq_is_whole(eq) && read(eq->event, &ignored, sizeof ignored) < 0)
 		return; /* it was not raised */
+}
+
+/* Make the descriptors, or make them anew. With the lock. */
+static int prov_eq_descriptors(struct prov_eq *eq)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int error;
+
+	if (prov_eq_is_whole(eq))
+		return 0;
+	eq->event = limits_own(eventfd(!list_empty(&eq->events), EFD_NONBLOCK | EFD_CLOEXEC));
+	eq->epoll = limits_own(epoll_create1(EPOLL_CLOEXEC));
+	if (eq->event >= 0 && eq->epoll >= 0 && epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->event, &event) == 0)
+		return 0;
+	error = -errno;
+	if (eq->event >= 0)
+		close(eq->event);
+	if (eq->epoll >= 0)
+		close(eq->epoll);
+	eq->event = eq->epoll = -1;
+	return error;
+}
+
+/* To sleep on. */
+static int prov_eq_descriptor(struct prov_eq *eq, int *fd_p)
+{
+	int error;
+
+	lock_take(&eq->lock);
+	error = prov_eq_descriptors(eq);
+	*fd_p = eq->event;
+	lock_leave(&eq->lock);
+	return error;
 }
 
 static int prov_eq_append(struct prov_eq *eq, struct event *event)
@@ -162,9 +203,11 @@ static ssize_t prov_eq_write(struct fid_eq *fid, uint32_t number, const void *bu
 /* Only asleep is its thread cancelled. 0, or an error. */
 static int prov_eq_sleep(struct prov_eq *eq, int timeout, int cancellable)
 {
-	struct pollfd poller = {.fd = eq->event, .events = POLLIN};
-	int error;
+	struct pollfd poller = {.events = POLLIN};
+	int error = prov_eq_descriptor(eq, &poller.fd);
 
+	if (error)
+		return error;
 	thread_release(cancellable);
 	error = poll(&poller, 1, timeout) < 0 && errno != EINTR ? -errno : 0;
 	thread_keep();
@@ -239,7 +282,10 @@ static int prov_eq_close(struct fid *fid)
 		return -FI_EBUSY;
 	while (!list_empty(&eq->events))
 		prov_eq_free_first(eq);
-	close(eq->event);
+	if (prov_eq_is_whole(eq)) {
+		close(eq->epoll);
+		close(eq->event);
+	}
 	prov_users_drop(eq->fabric);
 	free(eq);
 	return 0;
@@ -251,10 +297,7 @@ static int prov_eq_control(struct fid *fid, int command, void *arg)
 
 	switch (command) {
 	case FI_GETWAIT:
-		if (eq->wait_obj != FI_WAIT_FD)
-			return -FI_ENODATA;
-		*(int *)arg = eq->event;
-		return 0;
+		return eq->wait_obj == FI_WAIT_FD ? prov_eq_descriptor(eq, arg) : -FI_ENODATA;
 	case FI_GETWAITOBJ:
 		*(enum fi_wait_obj *)arg = eq->wait_obj;
 		return 0;
@@ -277,6 +320,7 @@ int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_
 {
 	enum fi_wait_obj wait_obj = attr ? attr->wait_obj : FI_WAIT_NONE;
 	struct prov_eq *eq;
+	int error;
 
 	if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_FD &&
 	    wait_obj != FI_WAIT_YIELD)
@@ -284,12 +328,13 @@ int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_
 	eq = calloc(1, sizeof *eq);
 	if (!eq)
 		return -FI_ENOMEM;
-	eq->event = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-	if (eq->event < 0) {
-		free(eq);
-		return -errno;
-	}
 	list_init(&eq->events);
+	eq->event = eq->epoll = -1;
+	error = prov_eq_descriptors(eq);
+	if (error) {
+		free(eq);
+		return error;
+	}
 	eq->fid.fid.fclass = FI_CLASS_EQ;
 	eq->fid.fid.context = context;
 	eq->fid.fid.ops = &eq_fid_ops;

@@ -303,6 +303,36 @@ FAULTS = [
         "\tif (watch->epoll >= 0)\n\t\treturn 0;",
     ),
     Fault(
+        "an event is written to a file of the program's",
+        "provider/prov_eq.c",
+        "if (prov_eq_is_whole(eq) && write(",
+        "if (write(",
+    ),
+    Fault(
+        "an event that is taken reads a file of the program's",
+        "provider/prov_eq.c",
+        "if (prov_eq_is_whole(eq) && read(",
+        "if (read(",
+    ),
+    Fault(
+        "an event queue that is closed closes a file of the program's",
+        "provider/prov_eq.c",
+        "\tif (prov_eq_is_whole(eq)) {",
+        "\tif (eq->epoll >= 0) {",
+    ),
+    Fault(
+        "an event queue's descriptor that is a program's by now is not made anew",
+        "provider/prov_eq.c",
+        "\tif (prov_eq_is_whole(eq))\n\t\treturn 0;",
+        "\tif (eq->epoll >= 0)\n\t\treturn 0;",
+    ),
+    Fault(
+        "a descriptor made anew does not tell of events of before",
+        "provider/prov_eq.c",
+        "eventfd(!list_empty(&eq->events), ",
+        "eventfd(0, ",
+    ),
+    Fault(
         "an endpoint is added to an epoll of the program's",
         "provider/prov_watch.c",
         "error = prov_watch_is_whole(watch) ? ",

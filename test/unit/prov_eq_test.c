@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "prov_eq.h"
@@ -23,14 +24,19 @@ void *__wrap_calloc(size_t count, size_t size)
 static struct fid_eq *fid;
 static struct prov_eq *eq;
 
-static int setup(void **state)
+static void queue_open(void)
 {
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD};
 
-	(void)state;
-	objects_open(&objects);
 	assert_int_equal(fi_eq_open(objects.fabric, &attr, &fid, NULL), 0);
 	eq = container_of(fid, struct prov_eq, fid);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	objects_open(&objects);
+	queue_open();
 	return 0;
 }
 
@@ -98,6 +104,52 @@ static void close__in_a_child_takes_nothing(void **state)
 	assert_int_equal(child_status(child), 0);
 	assert_int_equal(poll(&poller, 1, 0), 1);
 	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+}
+
+/* A program that closes what it did not open, and has a file of its own there. It may ask for the descriptor again. */
+static void descriptor__that_is_the_programs_is_left_alone(void **state)
+{
+	struct pollfd poller = {.events = POLLIN};
+	int ends[2], epoll = eq->epoll, own, fd;
+	uint32_t number;
+	char text[8];
+	ssize_t left;
+
+	(void)state;
+	assert_int_equal(fi_control(&fid->fid, FI_GETWAIT, &own), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(dup2(ends[0], own), own);
+	assert_int_equal(write(ends[1], "12345678", 8), 8);
+	assert_int_equal(prov_eq_post(eq, 1, NULL, 0), 0);
+	assert_int_equal(read(ends[1], text, sizeof text), -1);
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+	assert_int_equal(recv(own, text, sizeof text, MSG_PEEK), sizeof text);
+	assert_int_equal(prov_eq_post(eq, 2, NULL, 0), 0);
+	assert_int_equal(fi_control(&fid->fid, FI_GETWAIT, &poller.fd), 0);
+	assert_int_not_equal(poller.fd, own);
+	assert_int_equal(poll(&poller, 1, 0), 1); /* for what came before it was asked for */
+	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
+	assert_int_equal(poll(&poller, 1, 0), 0);
+	close(epoll);
+	epoll = eq->epoll;
+	fd = poller.fd;
+	assert_int_equal(dup2(ends[0], fd), fd);
+	assert_int_equal(fi_eq_sread(fid, &number, NULL, 0, 1, 0), -FI_EAGAIN);
+	assert_int_not_equal(eq->event, fd); /* another one again, by which it has slept */
+	close(epoll);
+	epoll = eq->epoll;
+	poller.fd = eq->event;
+	assert_int_equal(dup2(ends[0], poller.fd), poller.fd);
+	assert_int_equal(fi_close(&fid->fid), 0);
+	left = read(poller.fd, text, sizeof text);
+	close(epoll);
+	close(poller.fd);
+	close(fd);
+	close(own);
+	close(ends[0]);
+	close(ends[1]);
+	queue_open();
+	assert_int_equal(left, sizeof text);
 }
 
 static void *cancelled(void *arg)
@@ -175,6 +227,7 @@ int main(void)
 		cmocka_unit_test(events__come_in_order),
 		cmocka_unit_test(descriptor__is_readable_until_the_last),
 		cmocka_unit_test(close__in_a_child_takes_nothing),
+		cmocka_unit_test(descriptor__that_is_the_programs_is_left_alone),
 		cmocka_unit_test(sread__is_a_point_of_cancellation),
 		cmocka_unit_test(error__stops_reads_until_it_is_taken),
 		cmocka_unit_test(post__without_memory),
