@@ -135,11 +135,15 @@ static bool arena_has_file(struct arena *arena)
 }
 
 /* Give pages back. Returns whether it is done, so that zeros are there. */
+static bool memfd_punch(const struct arena_file *file, uint64_t from, uint64_t length)
+{
+	return fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)length) == 0;
+}
+
 static bool arena_punch(struct arena *arena, uint32_t at, uint32_t length)
 {
-	return arena_has_file(arena) &&
-	       fallocate(arena->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at * ARENA_GRANULE,
-			 (off_t)length * ARENA_GRANULE) == 0;
+	return arena_has_file(arena) && memfd_punch(&arena->file, (uint64_t)at * ARENA_GRANULE,
+						    (uint64_t)length * ARENA_GRANULE);
 }
 
 static bool extent_is_long(const struct arena *arena, const struct extent *extent)
@@ -841,7 +845,8 @@ static bool block_has(const struct arena *arena, const char *address, size_t len
 	return false;
 }
 
-/* What is let go of a private mapping is what the memfd holds again, from before the fork. Locked memory cannot be. */
+/* What is let go of the memfd is to be punched there. Of a private mapping it is what the memfd holds again, from
+ * before the fork. Locked memory cannot be. */
 static void mapping_clear(void *arg, const struct mapping *mapping)
 {
 	static const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
@@ -851,6 +856,11 @@ static void mapping_clear(void *arg, const struct mapping *mapping)
 
 	if (!mapping_drop(mapping, length))
 		return;
+	if (mapping->shared && mapping_is_of(visit->arena, mapping)) {
+		visit->done |= arena_file_is(&visit->arena->file) &&
+			       memfd_punch(&visit->arena->file, mapping->offset, length);
+		return;
+	}
 	visit->done = true;
 	if (!mapping_is_of(visit->arena, mapping))
 		return;
@@ -875,7 +885,8 @@ bool arena_clear(void *address, size_t length)
 	arena_lock();
 	arena = arena_of(address, &at);
 	if (arena && at > 0 && block_has(arena, address, whole)) {
-		if (arena->retired)
+		if (arena->retired ||
+		    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))
 			cleared = arena_visit(arena, (uintptr_t)address, (uintptr_t)address + whole, mapping_clear);
 		else
 			cleared = madvise(address, whole, MADV_REMOVE) == 0;

@@ -5088,6 +5088,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "what is let go of an altered block is let go of the program's file",
+        "src/base/arena.c",
+        "if (arena->retired ||\n\t\t    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))",
+        "if (arena->retired)",
+    ),
+    Fault(
+        "what is let go of an altered block keeps its bytes",
+        "src/base/arena.c",
+        "memfd_punch(&visit->arena->file, mapping->offset, length);",
+        "true;",
+    ),
+    Fault(
         "peers look for a block that its owner has altered",
         "src/base/arena.c",
         " &&\n\t\t!arena_is_altered(arena, (uintptr_t)address - (uintptr_t)arena->base, length);",

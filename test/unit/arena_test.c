@@ -282,6 +282,14 @@ static void altered__what_is_touched(void **state)
 	assert_true(arena_free(first) && arena_free(second) && arena_free(third));
 }
 
+static bool holds(const char *block, size_t from, size_t to, char byte)
+{
+	for (size_t i = from; i < to; i++)
+		if (block[i] != byte)
+			return false;
+	return true;
+}
+
 /* More blocks than can be told of: then nothing of the arena is shared, and all is as it was. */
 static void altered__too_many(void **state)
 {
@@ -302,6 +310,59 @@ static void altered__too_many(void **state)
 		assert_true(arena_free(block[i]));
 	}
 	assert_true(arena_free(other));
+}
+
+/* What the kernel says of a page: its rights as text, none where nothing is, and whether it is locked. */
+static bool page_is(const char *page, const char *rights, bool locked)
+{
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	char line[512], found[8] = "", flags[8];
+	bool here = false, is_locked = false;
+	uintptr_t from, to;
+
+	while (maps && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, flags) == 3 && line[0] != 'V') {
+			here = (uintptr_t)page >= from && (uintptr_t)page < to;
+			if (here)
+				memcpy(found, flags, sizeof(found));
+		}
+		if (here && strncmp(line, "VmFlags:", 8) == 0)
+			is_locked = strstr(line, " lo");
+	}
+	if (maps)
+		fclose(maps);
+	return strncmp(found, rights, strlen(rights)) == 0 && !*rights == !*found && is_locked == locked;
+}
+
+/* What a program lets go of such a block holds zeros where it is the memfd's, whatever its rights; its own file that it
+ * has mapped there is as it was. */
+static void altered__pages_let_go(void **state)
+{
+	char *block = block_new(MIB), byte = 'x', read_back = 0;
+	size_t page = (size_t)getpagesize();
+	int file = memfd_create("other", MFD_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(ftruncate(file, (off_t)page), 0);
+	assert_int_equal(pwrite(file, &byte, 1, 0), 1);
+	memset(block, 1, MIB);
+	arena_alter(block, 8 * page);
+	assert_int_equal(mprotect(block + page, page, PROT_NONE), 0);
+	assert_ptr_equal(mmap(block + 3 * page, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0),
+			 block + 3 * page);
+	assert_ptr_equal(mmap(block + 5 * page, page, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), block + 5 * page);
+	block[5 * page] = 2;
+	assert_true(arena_clear(block, 8 * page));
+	assert_true(page_is(block + page, "---", false));
+	assert_int_equal(mprotect(block + page, page, PROT_READ), 0);
+	assert_int_equal(pread(file, &read_back, 1, 0), 1);
+	assert_int_equal(read_back, 'x');
+	assert_int_equal(block[3 * page], 'x');
+	assert_true(holds(block, 0, 3 * page, 0) && holds(block, 4 * page, 8 * page, 0));
+	assert_true(holds(block, 8 * page, MIB, 1));
+	assert_true(arena_free(block));
+	close(file);
 }
 
 static void freed__goes_back_to_the_kernel(void **state)
@@ -392,14 +453,6 @@ static struct shared *meeting(void)
 	return shared;
 }
 
-static bool holds(const char *block, size_t from, size_t to, char byte)
-{
-	for (size_t i = from; i < to; i++)
-		if (block[i] != byte)
-			return false;
-	return true;
-}
-
 /* Where this process has a file of that name; -1: nowhere. */
 static int descriptor_of(const char *name)
 {
@@ -454,28 +507,6 @@ static void fork__each_has_its_own(void **state)
 		    holds(block, 4 * MIB, 8 * MIB, 1) && holds(after, 0, MIB, 4));
 	assert_true(arena_free(block));
 	assert_true(arena_free(after));
-}
-
-/* What the kernel says of a page: its rights as text, none where nothing is, and whether it is locked. */
-static bool page_is(const char *page, const char *rights, bool locked)
-{
-	FILE *maps = fopen("/proc/self/smaps", "r");
-	char line[512], found[8] = "", flags[8];
-	bool here = false, is_locked = false;
-	uintptr_t from, to;
-
-	while (maps && fgets(line, sizeof(line), maps)) {
-		if (sscanf(line, "%lx-%lx %7s", &from, &to, flags) == 3 && line[0] != 'V') {
-			here = (uintptr_t)page >= from && (uintptr_t)page < to;
-			if (here)
-				memcpy(found, flags, sizeof(found));
-		}
-		if (here && strncmp(line, "VmFlags:", 8) == 0)
-			is_locked = strstr(line, " lo");
-	}
-	if (maps)
-		fclose(maps);
-	return strncmp(found, rights, strlen(rights)) == 0 && !*rights == !*found && is_locked == locked;
 }
 
 /* Whether it is locked then: sanitizers say that it is, and do nothing. */
@@ -1286,6 +1317,7 @@ int main(void)
 		cmocka_unit_test(altered__until_it_is_freed),
 		cmocka_unit_test(altered__what_is_touched),
 		cmocka_unit_test(altered__too_many),
+		cmocka_unit_test(altered__pages_let_go),
 		cmocka_unit_test(freed__goes_back_to_the_kernel),
 		cmocka_unit_test(alloc__short_and_long),
 		cmocka_unit_test(free__of_a_cancelled_thread),
