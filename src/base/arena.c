@@ -35,7 +35,8 @@ struct arena {
 	uint64_t size;
 	uint64_t number;
 	struct arena_file file; /* none in a child, which may not take pages from its parent, and where it is lost */
-	bool retired;          /* nothing new comes from here; freed extents are EXTENT_NONE */
+	bool retired;          /* its memory is this process's alone */
+	bool unlisted;         /* more blocks are altered than its list has, and some of them are not in there */
 	bool huge;             /* to be asked for huge pages, as the C library's memory has them by itself */
 	struct arena_header *header; /* a mapping of its own, which stays shared */
 	struct extents extents; /* all below their top is mapped; the first one is the header's */
@@ -96,6 +97,12 @@ static void arena_unlock(void)
 }
 
 /* ---- Pages ------------------------------------------------------------------------------------------ */
+
+/* Nothing new comes from here, nobody is told of it, and freed extents are EXTENT_NONE. */
+static bool arena_has_ended(const struct arena *arena)
+{
+	return arena->retired || arena->unlisted;
+}
 
 static char *arena_address(const struct arena *arena, uint32_t at)
 {
@@ -269,9 +276,9 @@ static size_t tags_bytes(const struct arena *arena)
 
 static void arena_drop(struct arena *arena)
 {
-	/* Of a retired one all behind the first granule is unmapped, and may be others' again. */
+	/* Of one that has ended all behind the first granule is unmapped, and may be others' again. */
 	if (arena->base && arena->extents.top > 0)
-		munmap(arena->base, arena->retired ? ARENA_GRANULE : (size_t)arena->extents.top * ARENA_GRANULE);
+		munmap(arena->base, (arena_has_ended(arena) ? 1 : (size_t)arena->extents.top) * ARENA_GRANULE);
 	if (arena->header)
 		munmap(arena->header, (size_t)getpagesize());
 	if (arena->extents.tags)
@@ -402,14 +409,14 @@ static bool children_are_gone(void)
 	return true;
 }
 
-/* A free extent of a retired arena: its address space is given back, and its pages where no child has them. */
-static void retired_give(struct arena *arena, uint32_t at)
+/* A free extent of an arena that has ended: its address space is given back, and its pages where no child has them. */
+static void ended_give(struct arena *arena, uint32_t at)
 {
 	uint32_t length = extents_length(&arena->extents, at);
 
 	munmap(arena_address(arena, at), (size_t)length * ARENA_GRANULE);
 	extents_mark(&arena->extents, at, length, EXTENT_NONE);
-	if (children_are_gone())
+	if (!arena->retired || children_are_gone())
 		arena_punch(arena, at, length);
 }
 
@@ -426,17 +433,42 @@ static bool mapping_is_of(const struct arena *arena, const struct mapping *mappi
 	       mapping->offset == mapping->begin - (uintptr_t)arena->base;
 }
 
+/* The first altered block that has something of [begin, end), from begin on; nothing, at the end, if there is none. */
+static struct mapping altered_first(const struct arena *arena, uintptr_t begin, uintptr_t end)
+{
+	struct mapping first = {.begin = end, .end = end};
+
+	for (uint64_t i = 0; i < arena->altered_end; i++) {
+		uintptr_t block = (uintptr_t)arena_address(arena, (uint32_t)(arena->altered[i] >> 32));
+		uintptr_t behind = block + (uint32_t)arena->altered[i] * (uintptr_t)ARENA_GRANULE;
+
+		if (arena->altered[i] && behind > begin && block < first.begin) {
+			first.begin = block > begin ? block : begin;
+			first.end = behind;
+		}
+	}
+	return first;
+}
+
 /* Visit what is mapped in a part of it: what blocks are to a program is not only readable, writable memory. Where the
- * kernel does not tell, all is taken to be that. */
+ * kernel does not tell, blocks that nobody has altered are that, and all others are left out. */
 static bool arena_visit(const struct arena *arena, uintptr_t begin, uintptr_t end, mapping_visit visit)
 {
-	struct mapping all = {.begin = begin, .end = end, .rights = PROT_READ | PROT_WRITE, .shared = !arena->retired,
-			      .offset = begin - (uintptr_t)arena->base, .device = arena->file.device,
-			      .inode = arena->file.inode};
+	struct mapping part = {.begin = begin, .rights = PROT_READ | PROT_WRITE, .shared = !arena->retired,
+			       .device = arena->file.device, .inode = arena->file.inode};
 	struct arena_visit result = {arena, false};
 
-	if (!maps_walk(begin, end, visit, &result))
-		visit(&result, &all);
+	if (maps_walk(begin, end, visit, &result) || arena->unlisted)
+		return result.done;
+	while (part.begin < end) {
+		struct mapping altered = altered_first(arena, part.begin, end);
+
+		part.end = altered.begin;
+		part.offset = part.begin - (uintptr_t)arena->base;
+		if (part.begin < part.end)
+			visit(&result, &part);
+		part.begin = altered.end;
+	}
 	return result.done;
 }
 
@@ -486,6 +518,18 @@ static void mapping_retire(void *arg, const struct mapping *mapping)
 	visit->done = true;
 }
 
+/* Give all that is free back. Its blocks are as they were. */
+static void arena_end(struct arena *arena)
+{
+	for (uint32_t at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
+		if (extents_kind(&arena->extents, at) != EXTENT_USED)
+			ended_give(arena, at);
+	if (arena == current)
+		current = NULL;
+	if (arena->blocks == 0)
+		arena_drop(arena);
+}
+
 /* From here on its memory is this process's alone. Others find that out: whoever wrote before it saw `retired` wrote
  * before the memory was exchanged. */
 static bool arena_retire(struct arena *arena)
@@ -498,12 +542,8 @@ static bool arena_retire(struct arena *arena)
 			 mapping_retire))
 		return false; /* likewise */
 	arena->retired = true;
-	for (uint32_t at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
-		if (extents_kind(&arena->extents, at) != EXTENT_USED)
-			retired_give(arena, at);
-	if (arena->blocks == 0)
-		arena_drop(arena);
-	current = NULL;
+	if (!arena->unlisted)
+		arena_end(arena);
 	return true;
 }
 
@@ -533,10 +573,13 @@ static void arena_fork(void)
 	}
 	arena_lock();
 	store_relaxed(&forker, pthread_self());
-	if (current && (current->blocks > 0 || current->extents.kept > 0))
-		arena_retire(current);
-	for (int i = 0; i < ARENAS_MAX; i++)
-		any |= arenas[i].retired;
+	for (int i = 0; i < ARENAS_MAX; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (arena->file.fd >= 0 && !arena->retired && (arena->blocks > 0 || arena->extents.kept > 0))
+			arena_retire(arena);
+		any |= arena->retired;
+	}
 	if (any)
 		children_come();
 }
@@ -692,9 +735,11 @@ static struct arena *block_begins(const void *block, uint32_t *at_p)
 static void altered_set(struct arena *arena, uint64_t i, uint64_t packed)
 {
 	arena->altered[i] = packed;
-	store_relaxed(&arena->header->altered[i], packed);
 	if (i >= arena->altered_end)
 		arena->altered_end = i + 1;
+	if (!arena->header)
+		return; /* the parent's */
+	store_relaxed(&arena->header->altered[i], packed);
 	store_relaxed(&arena->header->altered_end, arena->altered_end);
 }
 
@@ -717,16 +762,24 @@ static bool arena_is_altered(const struct arena *arena, uint64_t at, uint64_t le
 	return altered;
 }
 
+/* With more blocks than can be listed peers use none any more. But nobody else's memory is exchanged for that: what is
+ * registered of it stays what it is. */
 static void block_alter(struct arena *arena, uint32_t at, uint32_t length)
 {
 	uint64_t packed = altered_pack(at, length), i = altered_find(arena, 0);
+	bool had_ended = arena_has_ended(arena);
 
 	if (altered_find(arena, packed) < ALTERED_MAX)
 		return;
-	if (i < ALTERED_MAX)
+	if (i < ALTERED_MAX) {
 		altered_set(arena, i, packed);
-	else
-		arena_retire(arena);
+		return;
+	}
+	arena->unlisted = true;
+	if (had_ended)
+		return;
+	store_relaxed(&arena->header->retired, 1);
+	arena_end(arena);
 }
 
 /* A handler may have interrupted this thread amid an allocation, and what is mapped here itself is no alteration. */
@@ -740,25 +793,33 @@ void arena_alter(void *address, size_t length)
 		return;
 	arena_lock();
 	arena = arena_of(address, &at);
-	for (at = 1; arena && !arena->retired && at < arena->extents.top; at += extents_length(&arena->extents, at))
-		if (extents_kind(&arena->extents, at) == EXTENT_USED && (uintptr_t)arena_address(arena, at) < end &&
-		    begin < (uintptr_t)arena_address(arena, at + extents_length(&arena->extents, at)))
-			block_alter(arena, at, extents_length(&arena->extents, at));
+	if (arena && !arena->unlisted)
+		for (at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
+			if (extents_kind(&arena->extents, at) == EXTENT_USED &&
+			    (uintptr_t)arena_address(arena, at) < end &&
+			    begin < (uintptr_t)arena_address(arena, at + extents_length(&arena->extents, at)))
+				block_alter(arena, at, extents_length(&arena->extents, at));
 	fence_full(); /* pairs with the one in attach_is_current */
 	arena_unlock();
+}
+
+static void altered_forget(struct arena *arena, uint32_t at, uint32_t length)
+{
+	uint64_t i = altered_find(arena, altered_pack(at, length));
+
+	if (i < ALTERED_MAX)
+		altered_set(arena, i, 0);
 }
 
 /* A block that is freed shows the memfd again. False: it cannot be, and its place is lost. */
 static bool block_restore(struct arena *arena, uint32_t at, uint32_t length)
 {
-	uint64_t i = altered_find(arena, altered_pack(at, length));
-
-	if (i == ALTERED_MAX)
+	if (altered_find(arena, altered_pack(at, length)) == ALTERED_MAX)
 		return true;
 	munmap(arena_address(arena, at), (size_t)length * ARENA_GRANULE);
 	if (!arena_map(arena, at, at + length))
 		return false;
-	altered_set(arena, i, 0);
+	altered_forget(arena, at, length);
 	return true;
 }
 
@@ -777,9 +838,10 @@ bool arena_free(void *block)
 
 		arena->blocks--;
 		extents_mark(&arena->extents, at, length, EXTENT_NONE);
-		if (arena->retired) {
+		if (arena_has_ended(arena)) {
 			retired_review();
-			retired_give(arena, at);
+			ended_give(arena, at);
+			altered_forget(arena, at, length);
 		} else if (block_restore(arena, at, length)) {
 			arena_give(arena, at, length, EXTENT_KEPT);
 		}
@@ -825,7 +887,8 @@ bool arena_resize(void *block, size_t length)
 		return false;
 	arena_lock();
 	arena = block_begins(block, &at);
-	if (arena && !arena->retired && !arena_forks() && !arena_is_altered(arena, (uint64_t)at * ARENA_GRANULE, 1))
+	if (arena && !arena_has_ended(arena) && !arena_forks() &&
+	    !arena_is_altered(arena, (uint64_t)at * ARENA_GRANULE, 1))
 		done = block_stretch(arena, at, granules);
 	else if (arena)
 		done = granules <= extents_length(&arena->extents, at);
@@ -885,7 +948,7 @@ bool arena_clear(void *address, size_t length)
 	arena_lock();
 	arena = arena_of(address, &at);
 	if (arena && at > 0 && block_has(arena, address, whole)) {
-		if (arena->retired ||
+		if (arena_has_ended(arena) ||
 		    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))
 			cleared = arena_visit(arena, (uintptr_t)address, (uintptr_t)address + whole, mapping_clear);
 		else
@@ -922,7 +985,7 @@ bool arena_find(const void *address, size_t length, struct arena_place *place_p)
 		return false;
 	arena_lock();
 	arena = arena_of(address, &at);
-	found = arena && !arena->retired && arena->file.fd >= 0 && at > 0 &&
+	found = arena && !arena_has_ended(arena) && arena->file.fd >= 0 && at > 0 &&
 		length <= (uint64_t)(arena_address(arena, arena->extents.top) - (const char *)address) &&
 		!arena_is_altered(arena, (uintptr_t)address - (uintptr_t)arena->base, length);
 	if (found)
@@ -940,6 +1003,8 @@ static void mapping_own(void *arg, const struct mapping *mapping)
 	const struct arena_visit *visit = arg;
 	bool closed = (mapping->rights & rights) != rights;
 
+	if (mapping->shared)
+		mapping_retire(arg, mapping); /* it was altered, and a fork could not tell what it is */
 	if (!mapping_is_of(visit->arena, mapping) || (closed && mprotect(address, length, rights) != 0))
 		return;
 	for (uintptr_t at = mapping->begin; at < mapping->end; at += page)

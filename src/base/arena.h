@@ -13,7 +13,8 @@
  * Fork: the child must have copies. Just before, the arena is retired and its memory becomes private mappings of the
  * same memfd, with the rights that the program has given each. From then on nobody writes to the memfd, parent and
  * child see it as it was, and each copies what it writes. New blocks come from a new arena. A child that is made
- * without fork handlers (the bare system call) does not have the blocks at all.
+ * without fork handlers (the bare system call) does not have the blocks at all; nor has a child those of which the
+ * program has made something else, where the kernel does not tell what is mapped where.
  *
  * What always holds: the memfd is sealed against changes of its size, so whoever maps it does not fault. All of it is
  * lent by the C library's rules: what cannot be had here is NULL, and to be had there. A number of a descriptor is
@@ -30,9 +31,9 @@
 
 enum {
 	ARENA_GRANULE = 64 * 1024, /* blocks are whole granules, of address space; memory is taken by the page */
-	ARENAS_MAX = 8,            /* arenas at a time: one, and those that forks have retired */
+	ARENAS_MAX = 8,            /* arenas at a time: one, and those that have ended (forks, altered blocks) */
 	ARENA_VERSION = 4,
-	ALTERED_MAX = 64,          /* blocks that are altered, of one arena: more of them end it */
+	ALTERED_MAX = 64,          /* blocks that are altered, of one arena: with more it is not for peers */
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
@@ -52,7 +53,7 @@ enum { ARENA_PLACE_BITS = 45 };
 struct arena_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t retired; /* its owner's memory is not this memory any more; never taken back */
+	uint32_t retired; /* nothing here is for peers: its owner's memory may be another; never taken back */
 	uint64_t end;     /* bytes of it that its owner has mapped: behind them may be something else */
 	uint64_t altered_end;          /* of the next, so many may be something */
 	uint64_t altered[ALTERED_MAX]; /* blocks of which its owner has made something else: altered_pack; 0: none */

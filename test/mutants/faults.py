@@ -4982,14 +4982,14 @@ FAULTS = [
     Fault(
         "fork leaves an arena shared",
         "src/base/arena.c",
-        "\tif (current && (current->blocks > 0 || current->extents.kept > 0))\n\t\tarena_retire(current);\n",
-        "",
+        "if (arena->file.fd >= 0 && !arena->retired && (",
+        "if (0 && (",
     ),
     Fault(
         "a retired arena does not say so",
         "src/base/arena.c",
-        "store_relaxed(&arena->header->retired, 1);",
-        "",
+        "store_relaxed(&arena->header->retired, 1);\n\tfence_full();",
+        "fence_full();",
     ),
     Fault(
         "what a child still has is given back",
@@ -5066,32 +5066,56 @@ FAULTS = [
     Fault(
         "what was altered is not for peers when it is freed either",
         "src/base/arena.c",
-        "\taltered_set(arena, i, 0);\n",
-        "",
+        "\t\taltered_set(arena, i, 0);\n",
+        "\t\treturn;\n",
     ),
     Fault(
         "a freed block is what the program has mapped there",
         "src/base/arena.c",
-        "\tif (i == ALTERED_MAX)\n\t\treturn true;\n",
-        "\tif (i < ALTERED_MAX)\n\t\taltered_set(arena, i, 0);\n\treturn true;\n",
+        "\tif (altered_find(arena, altered_pack(at, length)) == ALTERED_MAX)\n\t\treturn true;\n",
+        "\taltered_forget(arena, at, length);\n\treturn true;\n",
     ),
     Fault(
         "an altered block grows",
         "src/base/arena.c",
-        " && !arena_is_altered(arena, (uint64_t)at * ARENA_GRANULE, 1))",
-        ")",
+        "\t    !arena_is_altered(arena, (uint64_t)at * ARENA_GRANULE, 1))",
+        "\t    true)",
     ),
     Fault(
         "altered blocks that are too many are not told of",
         "src/base/arena.c",
-        "\telse\n\t\tarena_retire(arena);\n",
+        "\tarena->unlisted = true;\n",
         "",
+    ),
+    Fault(
+        "altered blocks that are too many end what is registered of others",
+        "src/base/arena.c",
+        "\tstore_relaxed(&arena->header->retired, 1);\n\tarena_end(arena);\n",
+        "\tarena_retire(arena);\n\tarena_end(arena);\n",
+    ),
+    Fault(
+        "a child has only the blocks of the newest arena",
+        "src/base/arena.c",
+        "if (arena->file.fd >= 0 && !arena->retired && (",
+        "if (arena == current && (",
+    ),
+    Fault(
+        "what a fork had to leave out stays the memfd's when it is withdrawn",
+        "src/base/arena.c",
+        "\tif (mapping->shared)\n\t\tmapping_retire(arg, mapping);",
+        "\tif (0)\n\t\tmapping_retire(arg, mapping);",
+    ),
+    Fault(
+        "a fork without descriptors undoes what a program has mapped over a block",
+        "src/base/arena.c",
+        "if (arena->altered[i] && behind > begin && block < first.begin) {",
+        "if (0) {",
     ),
     Fault(
         "what is let go of an altered block is let go of the program's file",
         "src/base/arena.c",
-        "if (arena->retired ||\n\t\t    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))",
-        "if (arena->retired)",
+        "if (arena_has_ended(arena) ||\n\t\t    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))",
+        "if (arena_has_ended(arena))",
     ),
     Fault(
         "what is let go of an altered block keeps its bytes",
@@ -7607,10 +7631,8 @@ FAULTS = [
     Fault(
         "an arena of free blocks keeps its place after a fork",
         "src/base/arena.c",
-        "\tif (arena->blocks == 0)\n"
-        "\t\tarena_drop(arena);\n"
-        "\tcurrent = NULL;",
-        "\tcurrent = NULL;",
+        "\t\tcurrent = NULL;\n\tif (arena->blocks == 0)\n\t\tarena_drop(arena);\n",
+        "\t\tcurrent = NULL;\n",
     ),
     Fault(
         "two arenas may have one range",

@@ -282,6 +282,16 @@ static void altered__what_is_touched(void **state)
 	assert_true(arena_free(first) && arena_free(second) && arena_free(third));
 }
 
+/* A mapping of the memfd that shows the block, too. */
+static char *mapped_again(const char *block, struct arena_place place)
+{
+	char *other = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, place.file.fd,
+			   (off_t)((uintptr_t)block - place.base));
+
+	assert_ptr_not_equal(other, MAP_FAILED);
+	return other;
+}
+
 static bool holds(const char *block, size_t from, size_t to, char byte)
 {
 	for (size_t i = from; i < to; i++)
@@ -290,12 +300,25 @@ static bool holds(const char *block, size_t from, size_t to, char byte)
 	return true;
 }
 
-/* More blocks than can be told of: then nothing of the arena is shared, and all is as it was. */
+/* More blocks than can be told of: then peers use none of the arena, and who has registered memory of it still has what
+ * the program has. */
 static void altered__too_many(void **state)
 {
-	char *block[ALTERED_MAX + 1], *other = block_new(MIB);
+	char *block[ALTERED_MAX + 1], *other, *again, *later;
+	struct arena_header *header;
+	struct arena_place place;
+	size_t before;
+	pid_t child;
+	int fd;
 
 	(void)state;
+	arena_anew();
+	other = block_new(MIB);
+	place = place_of(other);
+	fd = dup(place.file.fd);
+	again = mapped_again(other, place);
+	header = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(header, MAP_FAILED);
 	for (int i = 0; i <= ALTERED_MAX; i++) {
 		block[i] = block_new(MIB);
 		memset(block[i], i, MIB);
@@ -305,11 +328,33 @@ static void altered__too_many(void **state)
 		arena_alter(block[i], 1);
 	}
 	assert_false(is_found(other));
-	for (int i = 0; i <= ALTERED_MAX; i++) {
+	assert_int_equal(header->retired, 1);
+	memset(other, 1, MIB);
+	assert_true(holds(again, 0, MIB, 1));
+	assert_false(arena_resize(other, 2 * MIB));
+	later = block_new(MIB); /* in another arena */
+	assert_true(is_found(later) && place_of(later).number != place.number);
+	before = pages_of(fd);
+	assert_true(arena_free(block[0]));
+	assert_true(pages_of(fd) <= before - MIB);
+	child = fork(); /* which retires both */
+	if (child == 0) {
+		bool well = holds(other, 0, MIB, 1) && holds(block[1], 0, MIB, 1);
+
+		memset(other, 2, MIB);
+		_exit(well ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	memset(other, 3, MIB);
+	assert_true(holds(again, 0, MIB, 1) && !is_found(later));
+	for (int i = 1; i <= ALTERED_MAX; i++) {
 		assert_int_equal(block[i][MIB - 1], i);
 		assert_true(arena_free(block[i]));
 	}
-	assert_true(arena_free(other));
+	assert_true(arena_free(other) && arena_free(later));
+	munmap(again, MIB);
+	munmap(header, 4096);
+	close(fd);
 }
 
 /* What the kernel says of a page: its rights as text, none where nothing is, and whether it is locked. */
@@ -1215,6 +1260,45 @@ static bool sealed_other(void)
 	return well && waitpid(child, &status, 0) == child && status == 0;
 }
 
+/* The kernel does not tell what is mapped where then: what was made of a block is left as it is. */
+static bool forked_without_descriptor(void)
+{
+	char *block = block_new(MIB), *behind = block_new(MIB), *again = mapped_again(block, place_of(block));
+	size_t page = (size_t)getpagesize();
+	struct rlimit before;
+	int status = -1;
+	bool well = true;
+	pid_t child;
+
+	memset(block, 1, MIB);
+	memset(behind, 1, MIB);
+	arena_alter(block, 4 * page);
+	if (mmap(block, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != block ||
+	    mprotect(block + 2 * page, page, PROT_READ) != 0 || getrlimit(RLIMIT_NOFILE, &before) != 0)
+		return false;
+	memset(block, 2, page);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max});
+	child = fork();
+	if (child == 0) {
+		well = holds(behind, 0, MIB, 1);
+		memset(behind, 3, MIB);
+		_exit(well ? 0 : 1);
+	}
+	well &= waitpid(child, &status, 0) == child && status == 0;
+	arena_withdraw(block, 2 * MIB);
+	setrlimit(RLIMIT_NOFILE, &before);
+	arena_withdraw(block, MIB); /* which can be told of now */
+	memset(again, 4, MIB);
+	return well && holds(block, 0, page, 2) && page_is(block + 2 * page, "r--", false) &&
+	       holds(block, page, MIB, 1) && holds(behind, 0, MIB, 1) && arena_free(block) && arena_free(behind);
+}
+
+static void descriptor__is_not_to_be_had(void **state)
+{
+	(void)state;
+	alone(forked_without_descriptor);
+}
+
 static void descriptor__is_another_files(void **state)
 {
 	(void)state;
@@ -1342,6 +1426,7 @@ int main(void)
 		cmocka_unit_test(withdraw__of_what_is_protected),
 		cmocka_unit_test(withdraw__of_what_was_freed),
 		cmocka_unit_test(descriptor__is_another_files),
+		cmocka_unit_test(descriptor__is_not_to_be_had),
 		cmocka_unit_test(limits__are_the_c_librarys),
 		cmocka_unit_test(limits__address_space),
 		cmocka_unit_test(limits__lowered_since),

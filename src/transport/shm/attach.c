@@ -7,7 +7,7 @@
  * by the driver, where there is one (lend.c). Does not own when mappings are used (fetch.c, serve.c, choose.c).
  *
  * What always holds: a mapping shows what its owner has at that address as long as the arena is not retired, which
- * each use looks at. A window that was announced before stays what it was, since nobody writes to a retired arena but
+ * each use looks at. A window that was announced before stays what it was, since no peer writes to a retired arena but
  * those who had begun to; these look again afterwards. A mapping is only as long as it was needed for, can be written
  * from the first write on, and is in no child.
  */
@@ -313,6 +313,6 @@ bool attach_is_current(struct transport_peer *peer, uint64_t address, uint64_t l
 	attachment = attachment_of(shm_link(peer), address, length);
 	if (!attachment)
 		return lend_find(shm_link(peer)->views, address, length, write) == place; /* or by another view */
-	/* Nobody writes to what has been retired. */
+	/* No peer writes to what has been retired. */
 	return !write || !load_relaxed(&attachment_header(attachment)->retired);
 }
