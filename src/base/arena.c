@@ -782,6 +782,14 @@ static void block_alter(struct arena *arena, uint32_t at, uint32_t length)
 	arena_end(arena);
 }
 
+/* Whether nothing of [begin, end) is news: who protects parts of a block again and again does so often. */
+static bool alter_is_known(const struct arena *arena, uintptr_t begin, uintptr_t end)
+{
+	struct mapping first = altered_first(arena, begin, end);
+
+	return arena->unlisted || (first.begin == begin && first.end >= end);
+}
+
 /* A handler may have interrupted this thread amid an allocation, and what is mapped here itself is no alteration. */
 void arena_alter(void *address, size_t length)
 {
@@ -793,7 +801,7 @@ void arena_alter(void *address, size_t length)
 		return;
 	arena_lock();
 	arena = arena_of(address, &at);
-	if (arena && !arena->unlisted)
+	if (arena && !alter_is_known(arena, begin, end))
 		for (at = 1; at < arena->extents.top; at += extents_length(&arena->extents, at))
 			if (extents_kind(&arena->extents, at) == EXTENT_USED &&
 			    (uintptr_t)arena_address(arena, at) < end &&

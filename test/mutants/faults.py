@@ -5124,6 +5124,12 @@ FAULTS = [
         "true;",
     ),
     Fault(
+        "a block beside an altered one is not seen to be altered with it",
+        "src/base/arena.c",
+        "(first.begin == begin && first.end >= end)",
+        "first.begin == begin",
+    ),
+    Fault(
         "peers look for a block that its owner has altered",
         "src/base/arena.c",
         " &&\n\t\t!arena_is_altered(arena, (uintptr_t)address - (uintptr_t)arena->base, length);",

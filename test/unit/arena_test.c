@@ -279,6 +279,8 @@ static void altered__what_is_touched(void **state)
 	assert_true(is_found(first) && is_found(second) && is_found(third));
 	arena_alter(first + MIB - 1, 2);
 	assert_true(!is_found(first) && !is_found(second) && is_found(third));
+	arena_alter(second + MIB - 1, 2); /* of which one is known */
+	assert_false(is_found(third));
 	assert_true(arena_free(first) && arena_free(second) && arena_free(third));
 }
 
