@@ -561,9 +561,14 @@ static bool message_wants(int error)
 
 void message_reach_back(struct peer *peer)
 {
-	int error = peer->base.gone || peer->backlog_count ? 0 : message_reach(peer);
+	int error = 0;
 
+	if (!peer->base.gone && !peer->base.connected && !peer->backlog_count)
+		error = message_connect(peer);
+	if (error && !(message_wants(error) && peer->wanting))
+		transport_trouble(&peer->endpoint->base);
 	if (message_wants(error)) {
+		peer->wanting = true;
 		peer->wanting_ns = 0;
 		peer->endpoint->unanswered = true;
 	} else if (error && !peer->base.gone) {

@@ -122,6 +122,7 @@ struct peer {
 	struct list_node parts;    /* parts of MULTI receives that its messages go to, in order of these */
 	struct stream stream;
 	struct hash_node by_id;    /* ids are random but with MXoE, where they begin with the same bits on all hosts */
+	bool wanting;              /* something was wanting to answer it, and that was told */
 	uint64_t wanting_ns;       /* since when something is wanting to answer it; 0: nobody looked yet */
 };
 

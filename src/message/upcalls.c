@@ -46,6 +46,12 @@ static int up_reach(struct transport_peer *peer)
 	return message_reach(peer_of(peer));
 }
 
+static int up_answer(struct transport_peer *peer)
+{
+	message_reach_back(peer_of(peer));
+	return peer->gone ? peer->gone_status : 0;
+}
+
 static void up_control(struct transport_peer *peer, const struct record *record)
 {
 	message_control(peer_of(peer), record);
@@ -135,6 +141,7 @@ const struct transport_upcalls message_upcalls = {
 	.room = up_room,
 	.peer = up_peer,
 	.reach = up_reach,
+	.answer = up_answer,
 	.control = up_control,
 	.window = up_window,
 	.id_used = up_id_used,

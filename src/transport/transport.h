@@ -147,6 +147,8 @@ struct transport_upcalls {
 	/* Connect to a peer that may not be connected. Calls connect. Returns 0, why it is gone, or what that
 	 * returned. */
 	int (*reach)(struct transport_peer *peer);
+	/* The same to answer it: where something is wanting here answers wait, and that is 0. */
+	int (*answer)(struct transport_peer *peer);
 	/* Send a record of the transport's own kinds behind whatever waits for room. Calls push. */
 	void (*control)(struct transport_peer *peer, const struct record *record);
 	/* The memory that this peer was told of by this id and may read; NULL: none, or no longer. */

@@ -3768,8 +3768,14 @@ FAULTS = [
     Fault(
         "each answer that waits is told",
         MESSAGE,
-        "int error = peer->base.gone || peer->backlog_count ? 0 : message_reach(peer);",
-        "int error = peer->base.gone ? 0 : message_reach(peer);",
+        "if (error && !(message_wants(error) && peer->wanting))",
+        "if (error)",
+    ),
+    Fault(
+        "a long message ends where something is wanting to answer it",
+        FETCH,
+        "owner->up->answer(peer);",
+        "owner->up->reach(peer);",
     ),
     Fault(
         "an endpoint that may have no memory files is not opened",

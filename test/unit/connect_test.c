@@ -1229,6 +1229,42 @@ static void shm__want_delays_answers(void **state)
 	}
 }
 
+/* So does the end of a long message, which is fetched meanwhile where that takes no word. */
+static void shm__want_delays_long_messages(void **state)
+{
+	static const char *const ways[][3] = {{"network=off", "one_copy=off"}, {"network=off", "bulk=one-copy"},
+					      {"network=off", "bulk=cooperative"}};
+	enum { LENGTH = 1 << 20 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		uint64_t *from = pair_filled(1, LENGTH), *to = calloc(1, LENGTH);
+		struct thole_request *send, *receive;
+		struct pair pair;
+
+		pair_open(&pair, ways[i]);
+		pair.b->base.trouble = note_trouble;
+		assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+		while (pair_counter(pair.b, "accepts") == 0)
+			thole_progress(pair.b);
+		tellings = wanting.refused = 0;
+		wanting.sockets = true;
+		assert_int_equal(thole_recv(pair.b, pair.b_to_a, to, LENGTH, 1, 0, 0, NULL, &receive), 0);
+		assert_int_equal(thole_send(pair.a, pair.a_to_b, from, LENGTH, 1, 0, 0, NULL, &send), 0);
+		while (wanting.refused < 3)
+			pair_progress(&pair, 1);
+		wanting.sockets = false;
+		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+		assert_memory_equal(from, to, LENGTH);
+		assert_int_equal(tellings, 1);
+		pair.b->base.trouble = NULL;
+		pair_close(&pair);
+		free(from);
+		free(to);
+	}
+}
+
 static int nothing_wanting(void **state)
 {
 	(void)state;
@@ -2005,6 +2041,7 @@ int main(void)
 		cmocka_unit_test(shm__who_is_heard_is_not_connected_to),
 		cmocka_unit_test(shm__want_is_nobodys_end),
 		cmocka_unit_test_teardown(shm__want_delays_answers, nothing_wanting),
+		cmocka_unit_test_teardown(shm__want_delays_long_messages, nothing_wanting),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),

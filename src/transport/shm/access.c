@@ -110,7 +110,7 @@ static void grant_asked(struct transport_peer *peer, uint64_t key)
 	unsigned access;
 	bool known;
 
-	if (owner->up->reach(peer) != 0)
+	if (owner->up->answer(peer) != 0)
 		return;
 	known = owner->up->region(peer, key, &memory, &access);
 	if (!known)

@@ -483,7 +483,7 @@ void fetch_window(struct transport_fetch *job)
 		owner->up->fetched(job, 0);
 		return;
 	}
-	error = peer->owner->up->reach(peer);
+	error = owner->up->answer(peer);
 	fetch = error ? NULL : pool_get(&shm->fetches);
 	if (!fetch) {
 		owner->up->fetched(job, error ? error : THOLE_ERR_MEMORY);
