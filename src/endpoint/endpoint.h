@@ -48,6 +48,7 @@ struct endpoint {
 	uint64_t quiet_seen;         /* by what had arrived then, */
 	uint32_t quiet_idle;         /* and by how many had found nothing when it was looked at last */
 	uint64_t await_ns;           /* when peers that only receives wait for are connected to; 0: nobody looked */
+	uint64_t answer_ns;          /* when it is tried again to connect to one of those that are to be answered */
 	struct progress_thread *thread;
 	uint32_t generation;         /* forks that the process which opened it had come by */
 

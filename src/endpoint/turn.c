@@ -8,6 +8,7 @@
 
 enum {
 	MAINTAIN_CALLS = 1024,  /* busy calls between two maintenances */
+	ANSWER_NS = 1000000,    /* between two tries to connect to those that are to be answered */
 	QUIET_NS = 50000,       /* polls find nothing for so long, and unexpected messages are fetched */
 	AWAIT_TURNS = 4,        /* looks for awaited peers in one peer_timeout */
 	EVENTS = 32,            /* of one epoll_wait, */
@@ -87,6 +88,17 @@ static void endpoint_await(struct thole_endpoint *endpoint, uint64_t now_ns)
 	endpoint->awaits |= peer_reach_awaited(endpoint);
 }
 
+/* Connect to those again that are to be answered. */
+static void endpoint_answer(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct endpoint *whole = endpoint_of(endpoint);
+
+	if (!endpoint->unanswered || now_ns < whole->answer_ns)
+		return;
+	whole->answer_ns = now_ns + ANSWER_NS;
+	message_reach_unanswered(endpoint, now_ns);
+}
+
 void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct transport_owner *owner = &endpoint->base;
@@ -100,8 +112,7 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->maintain)
 			transports[i]->maintain(owner, now_ns);
-	if (endpoint->unanswered)
-		message_reach_unanswered(endpoint, now_ns);
+	endpoint_answer(endpoint, now_ns);
 	endpoint_await(endpoint, now_ns);
 }
 
@@ -117,6 +128,8 @@ uint64_t endpoint_arm(struct thole_endpoint *endpoint)
 	}
 	if (endpoint_is_asked(endpoint) && longest > QUIET_NS)
 		longest = QUIET_NS;
+	if (endpoint->unanswered && longest > ANSWER_NS)
+		longest = ANSWER_NS;
 	owner->rouse = endpoint_rouse;
 	owner->asleep_until_ns = longest == 0 || longest == UINT64_MAX ? longest : clock_now_ns() + longest;
 	return longest;
@@ -150,6 +163,7 @@ int endpoint_advance(struct thole_endpoint *endpoint, uint64_t now_ns)
 
 	endpoint_lock(endpoint);
 	endpoint->base.now_ns = now_ns;
+	endpoint_answer(endpoint, now_ns);
 	endpoint_await(endpoint, now_ns);
 	n = endpoint_poll(endpoint);
 	endpoint_unlock(endpoint);
@@ -161,6 +175,8 @@ uint64_t endpoint_deadline(const struct thole_endpoint *endpoint)
 	const struct transport_owner *owner = &endpoint->base;
 	uint64_t first_ns = endpoint->awaits ? endpoint_of(endpoint)->await_ns : UINT64_MAX;
 
+	if (endpoint->unanswered && endpoint_of(endpoint)->answer_ns < first_ns)
+		first_ns = endpoint_of(endpoint)->answer_ns;
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i)) {
 		uint64_t deadline_ns = transports[i]->deadline ? transports[i]->deadline(owner) : UINT64_MAX;
 

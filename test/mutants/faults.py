@@ -3778,6 +3778,30 @@ FAULTS = [
         "owner->up->reach(peer);",
     ),
     Fault(
+        "who cannot be connected to is asked again and again whether he is there",
+        CONNECT,
+        "if (now_ns < link->ask_ns)",
+        "if (false)",
+    ),
+    Fault(
+        "answers are tried again all the time",
+        TURN,
+        "!endpoint->unanswered || now_ns < whole->answer_ns",
+        "!endpoint->unanswered",
+    ),
+    Fault(
+        "who sleeps does not try answers again",
+        TURN,
+        "if (endpoint->unanswered && longest > ANSWER_NS)",
+        "if (false)",
+    ),
+    Fault(
+        "answers are not tried again in simulated time",
+        TURN,
+        "\tendpoint_answer(endpoint, now_ns);\n\tendpoint_await(endpoint, now_ns);\n\tn =",
+        "\tendpoint_await(endpoint, now_ns);\n\tn =",
+    ),
+    Fault(
         "an endpoint that may have no memory files is not opened",
         SHM,
         "segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;",

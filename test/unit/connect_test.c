@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 
 #include "base/discard.h"
+#include "endpoint/turn.h"
 #include "wire.h"
 
 int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
@@ -307,10 +308,10 @@ static struct greeted {
 	int fd;
 } greeted;
 
-/* What there is no room for, and how often something was refused. */
+/* What there is no room for, how often something was refused, and how often somebody's listener was connected to. */
 static struct {
 	bool watches, sockets;
-	int refused;
+	int refused, asked;
 } wanting;
 
 int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
@@ -355,6 +356,7 @@ int __wrap_epoll_ctl(int epoll, int command, int fd, struct epoll_event *event)
 
 int __wrap_connect(int fd, const struct sockaddr *name, socklen_t size)
 {
+	wanting.asked += name->sa_family == AF_UNIX;
 	if (!forbidden.connects || name->sa_family != AF_UNIX)
 		return __real_connect(fd, name, size);
 	errno = forbidden.connects;
@@ -365,6 +367,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 {
 	if (!forbidden.memory)
 		return __real_memfd_create(name, flags);
+	wanting.refused++;
 	errno = forbidden.memory;
 	return -1;
 }
@@ -1265,10 +1268,60 @@ static void shm__want_delays_long_messages(void **state)
 	}
 }
 
+/* Each look whether somebody is there still leaves a connection at his listener, and wakes him. */
+static void shm__want_asks_seldom(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	enum { TRIES = 20 };
+	struct thole_request *receive, *send;
+	uint64_t start_ns, took_ns, number = 7;
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, options);
+	assert_int_equal(pair_finish(&pair, pair.a, must_connect(pair.a, pair.a_to_b, 0), NULL), 0);
+	while (pair_counter(pair.b, "accepts") == 0)
+		thole_progress(pair.b);
+	assert_int_equal(thole_recv(pair.b, pair.b_to_a, &number, 8, 1, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair.a, pair.a_to_b, &number, 8, 1, 0, THOLE_SYNC, NULL, &send), 0);
+	start_ns = clock_now_ns();
+	wanting.refused = wanting.asked = 0;
+	forbidden.memory = EMFILE;
+	while (wanting.refused < TRIES)
+		pair_progress(&pair, 1);
+	took_ns = clock_now_ns() - start_ns;
+	assert_in_range(wanting.asked, 1, 1 + took_ns / 100000000);
+	assert_in_range(wanting.refused, TRIES, 2 + took_ns / 1000000);
+	forbidden.memory = 0;
+	assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
+	assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
+	pair_close(&pair);
+}
+
+/* Answers that wait are tried again also by who sleeps without shared memory, and in simulated time. */
+static void network__want_bounds_sleep(void **state)
+{
+	static const char *const options[] = {"shm=off", "interface=lo", "link=udp", NULL};
+	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
+	enum { MOST_NS = 1000000 };
+
+	(void)state;
+	assert_true(endpoint_arm(endpoint) > MOST_NS);
+	endpoint_disarm(endpoint);
+	endpoint->unanswered = true;
+	assert_in_range(endpoint_arm(endpoint), 1, MOST_NS);
+	endpoint_disarm(endpoint);
+	assert_true(endpoint_deadline(endpoint) <= clock_now_ns() + MOST_NS);
+	endpoint_advance(endpoint, clock_now_ns() + MOST_NS);
+	assert_false(endpoint->unanswered); /* there are none any more */
+	thole_endpoint_close(endpoint);
+}
+
 static int nothing_wanting(void **state)
 {
 	(void)state;
 	wanting.sockets = false;
+	forbidden.memory = 0;
 	return 0;
 }
 
@@ -2042,6 +2095,8 @@ int main(void)
 		cmocka_unit_test(shm__want_is_nobodys_end),
 		cmocka_unit_test_teardown(shm__want_delays_answers, nothing_wanting),
 		cmocka_unit_test_teardown(shm__want_delays_long_messages, nothing_wanting),
+		cmocka_unit_test_teardown(shm__want_asks_seldom, nothing_wanting),
+		cmocka_unit_test(network__want_bounds_sleep),
 		cmocka_unit_test(shm__last_words_before_the_end),
 		cmocka_unit_test(shm__last_words_of_many),
 		cmocka_unit_test(shm__closed_beside_a_child),

@@ -37,6 +37,8 @@ enum {
 	/* after too many descriptors were under way nobody is greeted for so long, or up to twice that; */
 	HELD_NS = 2000000,
 	HELD_DOUBLED = 4,             /* twice as long, and so on, each time that this is so again, at most so often */
+	ASK_NS = 100000000,           /* between two looks whether somebody is there who cannot be connected to; */
+	ASK_DOUBLED = 5,              /* as HELD_DOUBLED */
 	ANEW_MAX = 4,                 /* connections to one peer that are made anew because it let go of one unread */
 };
 
@@ -790,15 +792,23 @@ static int connect_failed(struct transport_peer *peer, int error)
 }
 
 /* Whether nobody answers for the peer. Where something is wanting to connect to it that can be asked all the same, by
- * the spare descriptor: whoever waits for the dead would go on as long as it is wanting. */
-static bool connect_finds_nobody(const struct transport_peer *peer)
+ * the spare descriptor: whoever waits for the dead would go on as long as it is wanting. Seldom, and ever more so: who
+ * lives is woken by it, and has one more connection at its listener, where there is room for so many. */
+static bool connect_finds_nobody(struct transport_peer *peer)
 {
 	struct shm *shm = shm_of(peer->owner);
+	struct shm_peer *link = shm_link(peer);
 	struct sockaddr_un name;
 	socklen_t length = connect_name(peer->parts.endpoint, &name);
+	uint64_t now_ns = clock_now_ns();
 	bool nobody;
 	int fd;
 
+	if (now_ns < link->ask_ns)
+		return false;
+	link->ask_ns = now_ns + ((uint64_t)ASK_NS << link->asked_times);
+	if (link->asked_times < ASK_DOUBLED)
+		link->asked_times++;
 	spare_give(shm);
 	fd = connect_socket();
 	nobody = fd >= 0 && connect(fd, (struct sockaddr *)&name, length) != 0 && errno == ECONNREFUSED;

@@ -309,6 +309,8 @@ struct shm_peer {
 	bool connected;           /* out may be used */
 	bool connecting;          /* its listener was full, or the greeting did not go or was not read: try again; */
 	bool wanting;             /* something was wanting here meanwhile, and it was said */
+	uint8_t asked_times;      /* so often was asked whether anybody answers for it, while something was wanting, */
+	uint64_t ask_ns;          /* and from then on it may be again */
 	uint8_t anew;             /* so often another connection was made because the peer had let go of one */
 	bool ending;              /* no more will be written: lost when `in` is drained */
 	bool dead;                /* disconnected: its memory goes at the next maintenance */
