@@ -3802,6 +3802,12 @@ FAULTS = [
         "\tendpoint_await(endpoint, now_ns);\n\tn =",
     ),
     Fault(
+        "who has ended is waited for where connecting to him has begun and nothing is left for it",
+        CONNECT,
+        "if (error == THOLE_ERR_SYSTEM && connect_finds_nobody(link->peer))",
+        "if (false)",
+    ),
+    Fault(
         "an endpoint that may have no memory files is not opened",
         SHM,
         "segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;",

@@ -382,10 +382,33 @@ static void no_descriptor(void)
 	MUST(shm_of(&pair.a->base)->spare_fd >= 0);
 }
 
+/* Also where connecting to him had begun. */
+static void no_descriptor_later(void)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_completion done = {.status = 0};
+	struct thole_request *request;
+	struct pair pair;
+
+	pair_open(&pair, options);
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	shm_of(&pair.a->base)->held_ns = UINT64_MAX;
+	MUST(thole_connect(pair.a, pair.a_to_b, 0, NULL, &request) == 0);
+	take_all_but(SOFT, 0);
+	thole_endpoint_close(pair.b);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	shm_of(&pair.a->base)->held_ns = 0;
+	MUST(thole_wait(pair.a, request, INT64_C(10000000000), &done) == 0);
+	MUST(done.status == THOLE_ERR_PEER);
+	MUST(shm_of(&pair.a->base)->spare_fd >= 0);
+}
+
 static void peers__that_have_ended_are_seen(void **state)
 {
 	(void)state;
 	in_child(no_descriptor);
+	in_child(no_descriptor_later);
 }
 
 /* ---- Sizes of files ------------------------------------------------------------------------------------ */

@@ -175,7 +175,8 @@ static int connect_socket(void)
 /* One that is kept, so that there is a place where all others are taken. */
 static void spare_make(struct shm *shm)
 {
-	shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
+	if (shm->spare_fd < 0) /* else something that was done in its place has made it anew */
+		shm->spare_fd = limits_own(eventfd(0, EFD_CLOEXEC));
 }
 
 static void spare_give(struct shm *shm)
@@ -193,6 +194,7 @@ int connect_open(struct transport_owner *owner)
 	int fd = connect_socket();
 
 	shm->opened_by = geteuid();
+	shm->spare_fd = -1;
 	spare_make(shm);
 	list_init(&shm->greetings);
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
@@ -855,6 +857,8 @@ void connect_retry(struct transport_owner *owner, uint64_t now_ns)
 		if (!link->connecting || link->ending)
 			continue;
 		error = connect_try(link->peer);
+		if (error == THOLE_ERR_SYSTEM && connect_finds_nobody(link->peer))
+			error = connect_nobody(link->peer);
 		if (error == THOLE_ERR_SYSTEM)
 			connect_tell_want(link->peer);
 		if (shm->held_ns > now_ns) { /* another one is the first next time */
