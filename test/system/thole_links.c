@@ -905,7 +905,7 @@ static void addresses_routed(void)
 	pair_enter(0);
 	pair_run("ip address flush dev %s; ip address add 169.254.7.7/16 dev %s", pair_devices[0], pair_devices[0]);
 	pair_run("ip address add fd98::1/64 dev %s nodad", pair_devices[0]);
-	CHECK(interface_choose(pair_devices[0], &one) == 0 && !one.has_ipv4 && one.ipv6[15] == 1);
+	CHECK(interface_choose(pair_devices[0], &one) == 0 && one.has_ipv4); /* hosts may be linked by these alone */
 	CHECK(interface_choose("169.254.7.7", &one) == 0 && one.has_ipv4 && one.ipv4[15] == 7); /* as the user says */
 	pair_run("ip -6 route add default via fd98::2");
 	CHECK(interface_choose("", &one) == 0 && !one.has_ipv4 && one.ipv6[15] == 1);
