@@ -75,10 +75,15 @@ bool maps_walk(uintptr_t begin, uintptr_t end, mapping_visit visit, void *arg)
 	return any;
 }
 
-bool maps_have(const void *memory, size_t length)
+bool maps_have(const struct iovec *segments, size_t count)
 {
-	uintptr_t in_page = (uintptr_t)memory % (uintptr_t)getpagesize();
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t in_page = (uintptr_t)segments[i].iov_base % (uintptr_t)getpagesize();
 
-	/* which does nothing but look for mappings */
-	return msync((char *)(uintptr_t)memory - in_page, length + in_page, MS_ASYNC) == 0 || errno != ENOMEM;
+		/* which does nothing but look for mappings */
+		if (msync((char *)segments[i].iov_base - in_page, segments[i].iov_len + in_page, MS_ASYNC) != 0 &&
+		    errno == ENOMEM)
+			return false;
+	}
+	return true;
 }

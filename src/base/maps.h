@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct mapping {
 	uintptr_t begin, end;
@@ -28,7 +29,7 @@ typedef void (*mapping_visit)(void *arg, const struct mapping *mapping);
  * it cannot be read (there is no /proc, or no descriptor), and nothing was visited. */
 bool maps_walk(uintptr_t begin, uintptr_t end, mapping_visit visit, void *arg);
 
-/* Whether all of that is mapped, be it a kind of memory that the kernel does not copy. One system call. */
-bool maps_have(const void *memory, size_t length);
+/* Whether all of these are mapped, be it memory of a kind that the kernel does not copy. A system call for each. */
+bool maps_have(const struct iovec *segments, size_t count);
 
 #endif

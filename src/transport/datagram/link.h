@@ -16,7 +16,6 @@
 #include <sys/uio.h>
 
 #include "base/counters.h"
-#include "base/maps.h"
 
 struct address_parts;
 struct engine;
@@ -55,16 +54,6 @@ struct frame_out {
 	 * them perhaps, which is shorter */
 	uint16_t behind;
 };
-
-/* Whether there is any memory where they are to be read, though the kernel could not read it. */
-static inline bool frames_are_mapped(const struct frame_out *frames, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		for (unsigned part = 0; part < frames[i].body_count; part++)
-			if (!maps_have(frames[i].body[part].iov_base, frames[i].body[part].iov_len))
-				return false;
-	return true;
-}
 
 enum link_liveness { /* of a host and process that was asked after */
 	LINK_UNKNOWN, /* no answer yet, or the link cannot ask */

@@ -25,6 +25,7 @@
 #include "base/endian.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/maps.h"
 #include "transport/datagram/alarm.h"
 #include "transport/datagram/links.h"
 
@@ -193,7 +194,7 @@ static unsigned raw_send(struct link *link, const struct frame_out *frames, unsi
 			taken += (unsigned)sent;
 		else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			break;
-		else if (errno == EFAULT && !copied && frames_are_mapped(&frames[taken], 1)) {
+		else if (errno == EFAULT && !copied && maps_have(frames[taken].body, frames[taken].body_count)) {
 			/* Its owner may read it: memory under a handler of SIGSEGV's, say. */
 			raw->link.counters[COUNTER_LINK_COPIED]++;
 			copied = true;

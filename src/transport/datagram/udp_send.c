@@ -4,6 +4,7 @@
  * learns of errors waits until the next receive. Every frame that is taken was sent or is counted as lost.
  */
 #include "base/clock.h"
+#include "base/maps.h"
 #include "transport/datagram/typical.h"
 #include "transport/datagram/udp.h"
 
@@ -266,6 +267,15 @@ enum trouble {
 	TROUBLE_COPY,      /* the same, and copied first */
 	TROUBLE_LOST,
 };
+
+/* Whether there is any memory where they are to be read, though the kernel could not read it. */
+static bool frames_are_mapped(const struct frame_out *frames, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!maps_have(frames[i].body, frames[i].body_count))
+			return false;
+	return true;
+}
 
 /* The first message, which begins with this frame, was not sent: what now? tried: it is not the first time. */
 static enum trouble trouble(struct link_udp *udp, struct udp_socket *socket, const struct frame_out *frame,

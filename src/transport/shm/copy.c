@@ -168,7 +168,7 @@ bool copy_is_mapped(const struct vector *vector, uint64_t offset, uint64_t lengt
 		uint64_t covered;
 
 		if (vector_slice(vector, offset, length, &part, 1, &covered) == 0 ||
-		    !maps_have(part.iov_base, part.iov_len))
+		    !maps_have(&part, 1))
 			return false;
 		offset += covered;
 		length -= covered;
