@@ -3,23 +3,8 @@
  * once. */
 #include "prov_objects.h"
 
-#include <errno.h>
-#include <sys/epoll.h>
-
 #include "prov_region.h"
-
-static int refusing = -1; /* the epoll descriptor that there are no watches left for */
-
-int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
-int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
-
-int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
-{
-	if (epoll != refusing)
-		return __real_epoll_ctl(epoll, what, fd, event);
-	errno = ENOSPC;
-	return -1;
-}
+#include "watches.h"
 
 static char memory[64];
 static int reg(uint64_t access, uint64_t key, struct fid_mr **mr_p)

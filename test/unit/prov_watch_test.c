@@ -11,20 +11,9 @@
 #include "descriptors.h"
 #include "prov_endpoint.h"
 #include "prov_watch.h"
+#include "watches.h"
 
 static bool pending; /* something is to be handled, so nobody may sleep */
-static int refusing = -1; /* the epoll descriptor that there are no watches left for */
-
-int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
-int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
-
-int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
-{
-	if (epoll != refusing)
-		return __real_epoll_ctl(epoll, what, fd, event);
-	errno = ENOSPC;
-	return -1;
-}
 
 int __real_thole_arm(struct thole_endpoint *endpoint);
 int __wrap_thole_arm(struct thole_endpoint *endpoint);
