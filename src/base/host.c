@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,37 +35,49 @@ uint32_t host_runnable(void)
 
 /* ---- Control groups -------------------------------------------------------------------------------- */
 
-/* The number of a file's first word, or of nothing. */
-static bool group_number(const char *folder, const char *name, uint64_t *number_p)
-{
-	char path[4096 + 96], text[32];
+/* More than one leaves to a stack. */
+struct group {
+	char all[4096];           /* what this process is in, a line for each */
+	char path[PATH_MAX + 64]; /* of this one's folder, and then of what is read there */
+	size_t folder;            /* so long is the folder's */
+	bool first;               /* of the first version */
+};
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	host_read(path, text, sizeof(text));
+static void group_read(struct group *group, const char *name, char *text, size_t size)
+{
+	snprintf(group->path + group->folder, sizeof(group->path) - group->folder, "/%s", name);
+	host_read(group->path, text, size);
+}
+
+/* The number of a file's first word, or of nothing. */
+static bool group_number(struct group *group, const char *name, uint64_t *number_p)
+{
+	char text[32];
+
+	group_read(group, name, text, sizeof(text));
 	return text[0] >= '0' && text[0] <= '9' && sscanf(text, "%" SCNu64, number_p) == 1;
 }
 
-static void least_memory(const char *folder, bool first, uint64_t *least)
+static void least_memory(struct group *group, uint64_t *least)
 {
 	uint64_t bytes;
 
-	if (group_number(folder, first ? "memory.limit_in_bytes" : "memory.max", &bytes) && bytes < *least)
+	if (group_number(group, group->first ? "memory.limit_in_bytes" : "memory.max", &bytes) && bytes < *least)
 		*least = bytes;
 }
 
 /* A part of a processor's time is one: whoever has less shares it. */
-static void least_time(const char *folder, bool first, uint64_t *least)
+static void least_time(struct group *group, uint64_t *least)
 {
 	uint64_t quota = 0, period = 0;
-	char path[4096 + 96], text[64];
+	char text[64];
 
-	if (first) {
-		if (!group_number(folder, "cpu.cfs_quota_us", &quota) ||
-		    !group_number(folder, "cpu.cfs_period_us", &period))
+	if (group->first) {
+		if (!group_number(group, "cpu.cfs_quota_us", &quota) ||
+		    !group_number(group, "cpu.cfs_period_us", &period))
 			return;
 	} else {
-		snprintf(path, sizeof(path), "%s/cpu.max", folder);
-		host_read(path, text, sizeof(text));
+		group_read(group, "cpu.max", text, sizeof(text));
 		if (sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) != 2)
 			return;
 	}
@@ -72,14 +86,13 @@ static void least_time(const char *folder, bool first, uint64_t *least)
 }
 
 /* A list such as "0-3,8". */
-static void least_set(const char *folder, bool first, uint64_t *least)
+static void least_set(struct group *group, uint64_t *least)
 {
-	char path[4096 + 96], text[4096];
+	char text[4096];
 	const char *range = text;
 	uint64_t count = 0;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, first ? "cpuset.cpus" : "cpuset.cpus.effective");
-	host_read(path, text, sizeof(text));
+	group_read(group, group->first ? "cpuset.cpus" : "cpuset.cpus.effective", text, sizeof(text));
 	while (range) {
 		unsigned from, to;
 		int numbers = sscanf(range, "%u-%u", &from, &to);
@@ -107,33 +120,38 @@ static bool group_has(const char *controllers, const char *controller)
 }
 
 /* Each group bounds all that are below it. Of a container perhaps none is seen but the topmost, which is its own. */
-static void groups_bound(const char *controller, void (*bound)(const char *folder, bool first, uint64_t *least),
-			 uint64_t *least)
+static void groups_bound(const char *controller, void (*bound)(struct group *group, uint64_t *least), uint64_t *least)
 {
-	char groups[4096], folder[4096 + 64], *next;
+	struct group *group = malloc(sizeof(*group));
+	char *next;
 
-	host_read("/proc/self/cgroup", groups, sizeof(groups));
-	for (char *line = groups; *line; line = next) {
-		char *controllers, *group, *end;
+	if (!group)
+		return;
+	host_read("/proc/self/cgroup", group->all, sizeof(group->all));
+	for (char *line = group->all; *line; line = next) {
+		char *controllers, *name, *end;
 
 		next = line + strcspn(line, "\n");
 		if (*next)
 			*next++ = '\0';
 		controllers = strchr(line, ':');
-		group = controllers ? strchr(++controllers, ':') : NULL;
-		if (group)
-			*group++ = '\0';
-		if (!group || !group_has(controllers, controller))
+		name = controllers ? strchr(++controllers, ':') : NULL;
+		if (name)
+			*name++ = '\0';
+		if (!name || !group_has(controllers, controller))
 			continue;
+		group->first = *controllers != '\0';
 		do {
-			snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s%s%s", *controllers ? "/" : "", controllers,
-				 group);
-			bound(folder, *controllers != '\0', least);
-			end = strrchr(group, '/');
+			group->folder = (size_t)snprintf(group->path, PATH_MAX, "/sys/fs/cgroup%s%s%s",
+							 group->first ? "/" : "", controllers, name);
+			if (group->folder < PATH_MAX)
+				bound(group, least);
+			end = strrchr(name, '/');
 			if (end)
 				*end = '\0';
 		} while (end);
 	}
+	free(group);
 }
 
 uint64_t host_memory(void)

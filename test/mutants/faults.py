@@ -6076,10 +6076,16 @@ FAULTS = [
         "\t\tranks = 1;\n",
     ),
     Fault(
+        "the host is asked for its memory by who sends",
+        SEGMENT,
+        "	part = shm->memory / MEMORY_PART / ranks;",
+        "	extern uint64_t host_memory(void);\n	part = host_memory() / MEMORY_PART / ranks;",
+    ),
+    Fault(
         "groups above a process's own have no bound",
         HOST,
         "} while (end);",
-        "} while (end == groups);",
+        "} while (end == group->all);",
     ),
     Fault(
         "a group may have as much as the host",
@@ -6090,8 +6096,8 @@ FAULTS = [
     Fault(
         "groups of version 1 bound nothing",
         HOST,
-        "if (!group || !group_has(controllers, controller))",
-        "if (!group || *controllers)",
+        "if (!name || !group_has(controllers, controller))",
+        "if (!name || *controllers)",
     ),
     Fault(
         "a controller beside another one is not found",

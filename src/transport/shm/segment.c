@@ -14,7 +14,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/host.h"
 #include "base/limits.h"
 #include "transport/shm/shm.h"
 
@@ -185,15 +184,13 @@ static void segment_close(struct ring_out *ring)
  * been heard of. */
 static uint64_t areas_max(const struct transport_owner *owner)
 {
-	struct shm *shm = owner->state[TRANSPORT_SHM];
+	const struct shm *shm = owner->state[TRANSPORT_SHM];
 	const struct options *options = &owner->options;
 	uint64_t all = (ALL_AREAS * (1 + BULK_AREA_RINGS) + WALKS_MAX * WALK_AREA_RINGS) * options->bulk_ring, part;
 	uint64_t ranks = shm->in_count + 1u;
 
 	if (options->bulk_rings_max > 0)
 		return options->bulk_rings_max;
-	if (shm->memory == 0)
-		shm->memory = host_memory();
 	if (ranks < options->local_ranks)
 		ranks = options->local_ranks;
 	part = shm->memory / MEMORY_PART / ranks;

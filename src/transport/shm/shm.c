@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host.h"
 #include "transport/shm/shm.h"
 
 enum {
@@ -68,6 +69,7 @@ static int shm_open_endpoint(struct transport_owner *owner)
 		return error_set(THOLE_ERR_MEMORY, "no memory for an endpoint");
 	owner->state[TRANSPORT_SHM] = shm;
 	shm->owner = owner;
+	shm->memory = host_memory();
 	shm->cookie = cookie_make();
 	if (!shm->cookie) {
 		free(shm);

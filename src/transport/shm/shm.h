@@ -399,7 +399,7 @@ struct shm {
 	uint32_t walks;           /* peers that have an AREA_WALK */
 	uint64_t area_bytes;      /* of all areas but the small ones, */
 	uint32_t releases;        /* and so many times it became less */
-	uint64_t memory;          /* the host's, once it was asked for */
+	uint64_t memory;          /* the host's; asked for at opening: it takes much of a stack */
 	bool membarrier;          /* sleeping can rely on it */
 	/* by which peers see that they may read this process, and that it still is this one (door.c) */
 	uint64_t *cookie;
