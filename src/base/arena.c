@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/children.h"
 #include "base/extents.h"
 #include "base/host.h"
 #include "base/limits.h"
@@ -34,14 +35,14 @@ struct arena {
 	char *base;            /* NULL: this place is free */
 	uint64_t size;
 	uint64_t number;
-	struct arena_file file; /* none in a child, which may not take pages from its parent, and where it is lost */
+	struct own_file file;  /* none in a child, which may not take pages from its parent, and where it is lost */
 	bool retired;          /* its memory is this process's alone */
 	bool unlisted;         /* more blocks are altered than its list has, and some of them are not in there */
 	bool huge;             /* to be asked for huge pages, as the C library's memory has them by itself */
 	struct arena_header *header; /* a mapping of its own, which stays shared */
 	struct extents extents; /* all below their top is mapped; the first one is the header's */
 	uint32_t blocks;       /* used extents but that */
-	uint64_t altered_end, altered[ALTERED_MAX]; /* as in the header, which peers may write to */
+	struct altered altered; /* as in the header, which peers may write to */
 };
 
 /* The lock is who has it, which one store says: a handler that has interrupted him and forks cannot wait for it. */
@@ -54,15 +55,6 @@ static uint64_t numbers;
 static int cancellable;       /* of who has the lock: whether he was, before */
 static bool handled;          /* fork's handlers are registered */
 static bool refused;          /* there was no arena to be had; not asked for again */
-
-/* A memfd of one page that is mapped while a fork copies the address space, and then no more. While there are children
- * that have not ended or run another program, it cannot be sealed against writing: they need what is in retired
- * arenas. */
-static struct {
-	struct arena_file file; /* none: no child is left, if `lost` does not say otherwise */
-	void *page;             /* during a fork */
-	bool lost;              /* there was no memory for one, or it is gone: children may be there for ever */
-} children = {.file.fd = -1};
 
 /* Only this thread can have made it `forker`. */
 static bool arena_forks(void)
@@ -109,29 +101,11 @@ static char *arena_address(const struct arena *arena, uint32_t at)
 	return arena->base + (uint64_t)at * ARENA_GRANULE;
 }
 
-bool arena_file_begin(struct arena_file *file, int fd)
-{
-	struct stat status;
-
-	if (fstat(fd, &status) != 0)
-		return false;
-	*file = (struct arena_file){fd, status.st_dev, status.st_ino};
-	return true;
-}
-
-bool arena_file_is(const struct arena_file *file)
-{
-	struct stat status;
-
-	return file->fd >= 0 && fstat(file->fd, &status) == 0 && status.st_dev == file->device &&
-	       status.st_ino == file->inode;
-}
-
 /* Whether the arena has its memfd. Who has closed that once would do so again: no other arena is made. What is in this
  * one stays until it is freed. */
 static bool arena_has_file(struct arena *arena)
 {
-	if (arena_file_is(&arena->file))
+	if (own_file_is(&arena->file))
 		return true;
 	if (arena->file.fd >= 0 && arena == current) {
 		current = NULL;
@@ -142,7 +116,7 @@ static bool arena_has_file(struct arena *arena)
 }
 
 /* Give pages back. Returns whether it is done, so that zeros are there. */
-static bool memfd_punch(const struct arena_file *file, uint64_t from, uint64_t length)
+static bool memfd_punch(const struct own_file *file, uint64_t from, uint64_t length)
 {
 	return fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)length) == 0;
 }
@@ -263,7 +237,7 @@ static bool arena_memfd(struct arena *arena)
 	if (fd < 0)
 		return false;
 	if (ftruncate(fd, (off_t)arena->size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0 &&
-	    arena_file_begin(&arena->file, fd))
+	    own_file_begin(&arena->file, fd))
 		return true;
 	close(fd);
 	return false;
@@ -283,7 +257,7 @@ static void arena_drop(struct arena *arena)
 		munmap(arena->header, (size_t)getpagesize());
 	if (arena->extents.tags)
 		munmap(arena->extents.tags, tags_bytes(arena));
-	if (arena_file_is(&arena->file))
+	if (own_file_is(&arena->file))
 		close(arena->file.fd);
 	*arena = (struct arena){.file.fd = -1};
 }
@@ -368,47 +342,6 @@ static struct arena *arena_of(const void *address, uint32_t *at_p)
 
 /* ---- Fork, and the end of sharing ------------------------------------------------------------------ */
 
-/* Whether there is that of children before. */
-static bool children_have_file(void)
-{
-	if (arena_file_is(&children.file))
-		return true;
-	children.lost |= children.file.fd >= 0;
-	children.file.fd = -1;
-	return false;
-}
-
-static void children_come(void)
-{
-	size_t size = (size_t)getpagesize();
-	int fd;
-
-	if (!children_have_file()) {
-		fd = limits_unnoticed(memfd_create("thole-children", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-		if (fd >= 0 && (!limits_file(size) || ftruncate(fd, (off_t)size) != 0 ||
-				!arena_file_begin(&children.file, fd)))
-			close(fd);
-	}
-	children.page = children.file.fd < 0
-				? MAP_FAILED
-				: mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, children.file.fd, 0);
-	children.lost |= children.page == MAP_FAILED;
-}
-
-/* Whether nobody else has retired arenas. */
-static bool children_are_gone(void)
-{
-	if (children.lost || children.page)
-		return false;
-	if (!children_have_file())
-		return !children.lost;
-	if (fcntl(children.file.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)
-		return false;
-	close(children.file.fd);
-	children.file.fd = -1;
-	return true;
-}
-
 /* A free extent of an arena that has ended: its address space is given back, and its pages where no child has them. */
 static void ended_give(struct arena *arena, uint32_t at)
 {
@@ -433,19 +366,19 @@ static bool mapping_is_of(const struct arena *arena, const struct mapping *mappi
 	       mapping->offset == mapping->begin - (uintptr_t)arena->base;
 }
 
-/* The first altered block that has something of [begin, end), from begin on; nothing, at the end, if there is none. */
-static struct mapping altered_first(const struct arena *arena, uintptr_t begin, uintptr_t end)
+/* The first part of [begin, end) that is of an altered block, or goes on behind it; nothing, at the end: none is. */
+static struct mapping arena_altered(const struct arena *arena, uintptr_t begin, uintptr_t end)
 {
+	uint64_t at = (begin - (uintptr_t)arena->base) / ARENA_GRANULE;
+	uint64_t behind = (end - (uintptr_t)arena->base + ARENA_GRANULE - 1) / ARENA_GRANULE;
+	struct altered_part part = altered_first(&arena->altered, at, behind);
 	struct mapping first = {.begin = end, .end = end};
 
-	for (uint64_t i = 0; i < arena->altered_end; i++) {
-		uintptr_t block = (uintptr_t)arena_address(arena, (uint32_t)(arena->altered[i] >> 32));
-		uintptr_t behind = block + (uint32_t)arena->altered[i] * (uintptr_t)ARENA_GRANULE;
-
-		if (arena->altered[i] && behind > begin && block < first.begin) {
-			first.begin = block > begin ? block : begin;
-			first.end = behind;
-		}
+	if (part.begin < part.end) {
+		first.begin = (uintptr_t)arena_address(arena, (uint32_t)part.begin);
+		first.end = (uintptr_t)arena_address(arena, (uint32_t)part.end);
+		if (first.begin < begin)
+			first.begin = begin;
 	}
 	return first;
 }
@@ -461,7 +394,7 @@ static bool arena_visit(const struct arena *arena, uintptr_t begin, uintptr_t en
 	if (maps_walk(begin, end, visit, &result) || arena->unlisted)
 		return result.done;
 	while (part.begin < end) {
-		struct mapping altered = altered_first(arena, part.begin, end);
+		struct mapping altered = arena_altered(arena, part.begin, end);
 
 		part.end = altered.begin;
 		part.offset = part.begin - (uintptr_t)arena->base;
@@ -550,7 +483,7 @@ static bool arena_retire(struct arena *arena)
 /* Give back what was freed in retired arenas while there were children. */
 static void retired_review(void)
 {
-	if (children.file.fd < 0 || !children_are_gone())
+	if (!children_expected() || !children_are_gone())
 		return;
 	for (int i = 0; i < ARENAS_MAX; i++) {
 		const struct extents *extents = &arenas[i].extents;
@@ -592,9 +525,7 @@ static void arena_forked(void)
 		forks_within--;
 		return;
 	}
-	if (children.page && children.page != MAP_FAILED)
-		munmap(children.page, (size_t)getpagesize());
-	children.page = NULL;
+	children_came();
 	store_relaxed(&forker, 0);
 	arena_unlock();
 }
@@ -622,10 +553,7 @@ static void arena_child(void)
 		if (arenas[i].base && !arenas[i].retired)
 			arena_drop(&arenas[i]);
 	}
-	if (children_have_file())
-		close(children.file.fd);
-	children.file.fd = -1;
-	children.page = NULL;
+	children_none();
 	current = NULL;
 	refused |= amid;
 	if (amid)
@@ -732,49 +660,26 @@ static struct arena *block_begins(const void *block, uint32_t *at_p)
 
 /* ---- Blocks that are something else ---------------------------------------------------------------- */
 
-static void altered_set(struct arena *arena, uint64_t i, uint64_t packed)
+/* The list that peers see. */
+static struct altered *arena_shown(struct arena *arena)
 {
-	arena->altered[i] = packed;
-	if (i >= arena->altered_end)
-		arena->altered_end = i + 1;
-	if (!arena->header)
-		return; /* the parent's */
-	store_relaxed(&arena->header->altered[i], packed);
-	store_relaxed(&arena->header->altered_end, arena->altered_end);
+	return arena->header ? &arena->header->altered : NULL; /* the parent's */
 }
 
-/* Where that is in the table; ALTERED_MAX: nowhere. */
-static uint64_t altered_find(const struct arena *arena, uint64_t packed)
-{
-	uint64_t i = 0;
-
-	while (i < ALTERED_MAX && arena->altered[i] != packed)
-		i++;
-	return i;
-}
-
+/* Whether some of [at, at + length), in bytes of the arena, is of such a block. */
 static bool arena_is_altered(const struct arena *arena, uint64_t at, uint64_t length)
 {
-	bool altered = false;
-
-	for (uint64_t i = 0; i < arena->altered_end; i++)
-		altered |= altered_has(arena->altered[i], at, length);
-	return altered;
+	return altered_has(&arena->altered, at / ARENA_GRANULE, (at + length + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
 /* With more blocks than can be listed peers use none any more. But nobody else's memory is exchanged for that: what is
  * registered of it stays what it is. */
 static void block_alter(struct arena *arena, uint32_t at, uint32_t length)
 {
-	uint64_t packed = altered_pack(at, length), i = altered_find(arena, 0);
 	bool had_ended = arena_has_ended(arena);
 
-	if (altered_find(arena, packed) < ALTERED_MAX)
+	if (altered_add(&arena->altered, arena_shown(arena), at, length))
 		return;
-	if (i < ALTERED_MAX) {
-		altered_set(arena, i, packed);
-		return;
-	}
 	arena->unlisted = true;
 	if (had_ended)
 		return;
@@ -785,7 +690,7 @@ static void block_alter(struct arena *arena, uint32_t at, uint32_t length)
 /* Whether nothing of [begin, end) is news: who protects parts of a block again and again does so often. */
 static bool alter_is_known(const struct arena *arena, uintptr_t begin, uintptr_t end)
 {
-	struct mapping first = altered_first(arena, begin, end);
+	struct mapping first = arena_altered(arena, begin, end);
 
 	return arena->unlisted || (first.begin == begin && first.end >= end);
 }
@@ -811,23 +716,15 @@ void arena_alter(void *address, size_t length)
 	arena_unlock();
 }
 
-static void altered_forget(struct arena *arena, uint32_t at, uint32_t length)
-{
-	uint64_t i = altered_find(arena, altered_pack(at, length));
-
-	if (i < ALTERED_MAX)
-		altered_set(arena, i, 0);
-}
-
 /* A block that is freed shows the memfd again. False: it cannot be, and its place is lost. */
 static bool block_restore(struct arena *arena, uint32_t at, uint32_t length)
 {
-	if (altered_find(arena, altered_pack(at, length)) == ALTERED_MAX)
+	if (!altered_is(&arena->altered, at, length))
 		return true;
 	munmap(arena_address(arena, at), (size_t)length * ARENA_GRANULE);
 	if (!arena_map(arena, at, at + length))
 		return false;
-	altered_forget(arena, at, length);
+	altered_remove(&arena->altered, arena_shown(arena), at, length);
 	return true;
 }
 
@@ -849,7 +746,7 @@ bool arena_free(void *block)
 		if (arena_has_ended(arena)) {
 			retired_review();
 			ended_give(arena, at);
-			altered_forget(arena, at, length);
+			altered_remove(&arena->altered, arena_shown(arena), at, length);
 		} else if (block_restore(arena, at, length)) {
 			arena_give(arena, at, length, EXTENT_KEPT);
 		}
@@ -928,7 +825,7 @@ static void mapping_clear(void *arg, const struct mapping *mapping)
 	if (!mapping_drop(mapping, length))
 		return;
 	if (mapping->shared && mapping_is_of(visit->arena, mapping)) {
-		visit->done |= arena_file_is(&visit->arena->file) &&
+		visit->done |= own_file_is(&visit->arena->file) &&
 			       memfd_punch(&visit->arena->file, mapping->offset, length);
 		return;
 	}

@@ -17,9 +17,9 @@
  * program has made something else, where the kernel does not tell what is mapped where.
  *
  * What always holds: the memfd is sealed against changes of its size, so whoever maps it does not fault. All of it is
- * lent by the C library's rules: what cannot be had here is NULL, and to be had there. A number of a descriptor is
- * nothing to trust: the program may have closed it (closefrom) and have a file of its own there. So each is looked at
- * before it is used; once it is another's, nothing new comes from here, and a child of fork goes without the blocks.
+ * lent by the C library's rules: what cannot be had here is NULL, and to be had there. Each descriptor is looked at
+ * before it is used (own_file.h); once it is another's, nothing new comes from here, and a child of fork goes without
+ * the blocks.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -27,13 +27,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "base/altered.h"
+#include "base/own_file.h"
 
 enum {
 	ARENA_GRANULE = 64 * 1024, /* blocks are whole granules, of address space; memory is taken by the page */
 	ARENAS_MAX = 8,            /* arenas at a time: one, and those that have ended (forks, altered blocks) */
 	ARENA_VERSION = 4,
-	ALTERED_MAX = 64,          /* blocks that are altered, of one arena: with more it is not for peers */
 };
 
 #define ARENA_MAGIC UINT64_C(0x74686f6c65617231) /* "tholear1" */
@@ -55,15 +56,7 @@ struct arena_header {
 	uint32_t version;
 	uint32_t retired; /* nothing here is for peers: its owner's memory may be another; never taken back */
 	uint64_t end;     /* bytes of it that its owner has mapped: behind them may be something else */
-	uint64_t altered_end;          /* of the next, so many may be something */
-	uint64_t altered[ALTERED_MAX]; /* blocks of which its owner has made something else: altered_pack; 0: none */
-};
-
-/* A descriptor, and whose it was when it was opened. */
-struct arena_file {
-	int fd; /* -1: none */
-	dev_t device;
-	ino_t inode;
+	struct altered altered; /* with more than can be listed it is not for peers */
 };
 
 /* An arena as it is told to others. */
@@ -71,7 +64,7 @@ struct arena_place {
 	uint64_t number; /* of all arenas that this process had */
 	uint64_t base;   /* its address in this process */
 	uint64_t size;   /* of the memfd, which lies at base, as far as its header says */
-	struct arena_file file; /* of the arena's own; as long as it is not retired */
+	struct own_file file; /* of the arena's own; as long as it is not retired */
 };
 
 /* A block of at least length bytes; alignment is a power of two. *zero_p: it holds zeros. NULL: there is none to be
@@ -90,10 +83,6 @@ size_t arena_length(const void *block);
 void arena_alter(void *address, size_t length);
 /* Where other processes find this memory, if they can. */
 bool arena_find(const void *address, size_t length, struct arena_place *place_p);
-/* From now on it is this descriptor. False: it is none. */
-bool arena_file_begin(struct arena_file *file, int fd);
-/* Whether a descriptor is what it was: not closed, nor another file's now. A system call. */
-bool arena_file_is(const struct arena_file *file);
 /* Whether want of memory would be a signal at the first touch of a page: where the kernel accounts strictly. Then
  * there is no arena, and nobody's is to be mapped. */
 bool arena_may_signal(void);
@@ -112,19 +101,6 @@ struct arena_calls {
 };
 
 extern const struct arena_calls arena_calls;
-
-static inline uint64_t altered_pack(uint32_t at, uint32_t length)
-{
-	return (uint64_t)at << 32 | length; /* granules */
-}
-
-/* Whether some of [at, at + length), in bytes of the arena, is of a block that is packed so. */
-static inline bool altered_has(uint64_t packed, uint64_t at, uint64_t length)
-{
-	uint64_t begin = (packed >> 32) * ARENA_GRANULE;
-
-	return packed && at < begin + (uint32_t)packed * (uint64_t)ARENA_GRANULE && begin < at + length;
-}
 
 /* Whether an address may be in an arena: false for nearly all that are not. */
 static inline bool arena_is_near(const void *address)

@@ -5029,8 +5029,8 @@ FAULTS = [
     ),
     Fault(
         "what a child still has is given back",
-        "src/base/arena.c",
-        "\tif (fcntl(children.file.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)\n\t\treturn false;\n",
+        "src/base/children.c",
+        "\tif (fcntl(file.fd, F_ADD_SEALS, F_SEAL_WRITE) != 0)\n\t\treturn false;\n",
         "",
     ),
     Fault(
@@ -5096,20 +5096,20 @@ FAULTS = [
     Fault(
         "a peer uses a block of which its owner has made something else",
         "src/transport/shm/attach.c",
-        " && !attachment_is_altered(attachment_header(attachment), at, length);",
-        ";",
+        "\t       !altered_has(&attachment_header(attachment)->altered, ",
+        "\t       true || altered_has(&attachment_header(attachment)->altered, ",
     ),
     Fault(
         "what was altered is not for peers when it is freed either",
-        "src/base/arena.c",
-        "\t\taltered_set(arena, i, 0);\n",
+        "src/base/altered.c",
+        "\t\taltered_set(own, shown, i, 0);\n",
         "\t\treturn;\n",
     ),
     Fault(
         "a freed block is what the program has mapped there",
         "src/base/arena.c",
-        "\tif (altered_find(arena, altered_pack(at, length)) == ALTERED_MAX)\n\t\treturn true;\n",
-        "\taltered_forget(arena, at, length);\n\treturn true;\n",
+        "\tif (!altered_is(&arena->altered, at, length))\n\t\treturn true;\n",
+        "\taltered_remove(&arena->altered, arena_shown(arena), at, length);\n\treturn true;\n",
     ),
     Fault(
         "an altered block grows",
@@ -5144,8 +5144,8 @@ FAULTS = [
     Fault(
         "a fork without descriptors undoes what a program has mapped over a block",
         "src/base/arena.c",
-        "if (arena->altered[i] && behind > begin && block < first.begin) {",
-        "if (0) {",
+        "\tif (part.begin < part.end) {\n",
+        "\tif (0) {\n",
     ),
     Fault(
         "what is let go of an altered block is let go of the program's file",
@@ -5209,14 +5209,14 @@ FAULTS = [
     ),
     Fault(
         "a file that the program has in place of an arena's is taken for it",
-        "src/base/arena.c",
+        "src/base/own_file.c",
         "status.st_dev == file->device &&\n\t       status.st_ino == file->inode;",
         "true;",
     ),
     Fault(
         "a file that the program has in place of an arena's is sent to a peer",
         "src/transport/shm/attach.c",
-        " || !arena_file_is(&place.file))",
+        " || !own_file_is(&place.file))",
         ")",
     ),
     Fault(
@@ -7696,15 +7696,9 @@ FAULTS = [
     ),
     Fault(
         "a child keeps what tells that there are children",
-        "src/base/arena.c",
-        "\tif (children_have_file())\n"
-        "\t\tclose(children.file.fd);\n"
-        "\tchildren.file.fd = -1;\n"
-        "\tchildren.page = NULL;\n"
-        "\tcurrent",
-        "\tchildren.file.fd = -1;\n"
-        "\tchildren.page = NULL;\n"
-        "\tcurrent",
+        "src/base/children.c",
+        "\tif (page_is_there())\n\t\tclose(file.fd);\n\tfile.fd = -1;\n\tpage = NULL;\n",
+        "\tfile.fd = -1;\n\tpage = NULL;\n",
     ),
     Fault(
         "the key file stays open",
@@ -8978,19 +8972,19 @@ FAULTS = [
     Fault(
         "a child closes what has the number of this process's page",
         "src/transport/shm/life.c",
-        "\tif (arena_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
+        "\tif (own_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
         "\tif (page_file.fd >= 0)\n\t\tclose(page_file.fd);\n",
     ),
     Fault(
         "a child keeps the page of its parent's life",
         "src/transport/shm/life.c",
-        "\tif (arena_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
+        "\tif (own_file_is(&page_file))\n\t\tclose(page_file.fd);\n",
         "",
     ),
     Fault(
         "peers are told of a file of the program's",
         "src/transport/shm/life.c",
-        "\tif (arena_file_is(&page_file))\n\t\treturn true;\n",
+        "\tif (own_file_is(&page_file))\n\t\treturn true;\n",
         "\tif (page_file.fd >= 0)\n\t\treturn true;\n",
     ),
     Fault(

@@ -67,7 +67,7 @@ void attach_tell(struct transport_peer *peer, const struct vector *vector, bool 
 		lend_tell(peer, vector, write);
 		return;
 	}
-	if (place.number == link->told || !arena_file_is(&place.file))
+	if (place.number == link->told || !own_file_is(&place.file))
 		return;
 	announcement = (struct announcement){ANNOUNCEMENT_MAGIC, place.base, place.size};
 	if (connect_send(link->watch_out.fd, &announcement, sizeof(announcement), place.file.fd))
@@ -227,17 +227,6 @@ void attach_release(struct shm_peer *link)
 
 /* ---- Finding --------------------------------------------------------------------------------------- */
 
-/* Whether its owner has made something else of a block that has some of that. */
-static bool attachment_is_altered(const struct arena_header *header, uint64_t at, uint64_t length)
-{
-	uint64_t end = load_relaxed(&header->altered_end);
-
-	for (uint64_t i = 0; i < end && i < ALTERED_MAX; i++)
-		if (altered_has(load_relaxed(&header->altered[i]), at, length))
-			return true;
-	return false;
-}
-
 /* Whether it has all of that. What its owner has mapped behind its end is something else, though it may grow there. All
  * that is looked at was stored before the message that named the address. */
 static bool attachment_has(const struct attachment *attachment, uint64_t address, uint64_t length)
@@ -249,7 +238,9 @@ static bool attachment_has(const struct attachment *attachment, uint64_t address
 	end = load_relaxed(&attachment_header(attachment)->end);
 	if (end > attachment->size)
 		end = attachment->size;
-	return at < end && length <= end - at && !attachment_is_altered(attachment_header(attachment), at, length);
+	return at < end && length <= end - at &&
+	       !altered_has(&attachment_header(attachment)->altered, at / ARENA_GRANULE,
+			    (at + length + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
 static struct attachment *attachment_of(struct shm_peer *link, uint64_t address, uint64_t length)

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/arena.h"
+#include "base/own_file.h"
 #include "base/limits.h"
 #include "base/thread.h"
 #include "transport/shm/shm.h"
@@ -53,7 +53,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static sigset_t signals;       /* of who has the lock */
 static struct life_page *page; /* while there is a descriptor; it stays where it is: a thread's list goes through it */
 /* It outlives all endpoints: by then the program may have closed it, and have a file of its own there. */
-static struct arena_file page_file = {.fd = -1};
+static struct own_file page_file = {.fd = -1};
 
 static void life_lock(void)
 {
@@ -68,7 +68,7 @@ static void life_unlock(void)
 /* A child has no such page, and would speak for the dead as long as it kept the descriptor. */
 static void life_child(void)
 {
-	if (arena_file_is(&page_file))
+	if (own_file_is(&page_file))
 		close(page_file.fd);
 	page_file.fd = -1;
 	life_unlock();
@@ -115,13 +115,13 @@ static bool page_open(void)
 {
 	int fd;
 
-	if (arena_file_is(&page_file))
+	if (own_file_is(&page_file))
 		return true;
 	fd = limits_descriptor(memfd_create("thole life", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0)
 		return false;
 	page = page_make(fd);
-	if (page && arena_file_begin(&page_file, fd))
+	if (page && own_file_begin(&page_file, fd))
 		return true;
 	close(fd);
 	return false;
