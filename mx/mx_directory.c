@@ -363,7 +363,6 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 	*entry = (struct mxi_entry){
 		.nic_id = board->nic_id,
 		.endpoint_id = endpoint_id,
-		.wake_fd = -1,
 		.board = *board,
 		.unix_fd = -1,
 		.udp_fd = -1,

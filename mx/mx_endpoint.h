@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pool.h"
+#include "base/wake.h"
 #include "mx_entry.h"
 #include "mx_extensions.h"
 #include "mx_peer.h"
@@ -60,11 +61,11 @@ struct mx_endpoint {
 	struct heap timed;           /* requests with a deadline, by `limit` */
 	uint32_t timeout_ms;         /* of sends and connects that are started, 0: none */
 
-	int wake_fd;              /* an eventfd, of what Thole's descriptor does not show */
+	struct wake wake;         /* of what Thole's descriptor does not show */
 	uint32_t polls;           /* calls of mxi_progress_run */
 	uint32_t polls_before;    /* when the progression thread last came by */
-	bool leader_sleeps;       /* a thread sleeps on wake_fd and Thole's */
-	bool leader_woken;        /* and wake_fd is readable, for it */
+	bool leader_sleeps;       /* a thread sleeps on wake.event and Thole's */
+	bool leader_woken;        /* and wake.event is readable, for it */
 	unsigned followers;       /* threads that sleep until `events` changes */
 	uint32_t events;          /* counts completions, and looks that found something; a futex */
 	uint32_t wakeups;         /* calls of mx_wakeup */

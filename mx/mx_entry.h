@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/wake.h"
 #include "mx_clients.h"
 #include "mx_board.h"
 #include "mx_notice.h"
@@ -27,13 +28,13 @@ struct mxi_entry {
 	uint64_t nic_id;
 	uint32_t endpoint_id, key, session;
 	struct thole_address address; /* of its Thole endpoint */
-	int wake_fd;                  /* an eventfd that is written when a query of this entry is done; -1: none */
+	struct wake *wake;            /* raised when a query of this entry is done; NULL: nobody waits */
 	/* Fill the first count values of thole_counters; NULL: unknown. Called by the directory's
 	 * thread without a lock. */
 	void (*counters)(struct mxi_entry *entry, uint64_t *values, size_t count);
 
-	/* How many queries of this entry are done so far: incremented (release) before wake_fd is
-	 * written. */
+	/* How many queries of this entry are done so far: incremented (release) before wake is
+	 * raised. */
 	uint32_t answers;
 
 	/* The directory's own. */

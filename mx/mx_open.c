@@ -3,11 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "mx_board.h"
 #include "mx_connecting.h"
 #include "mx_directory.h"
@@ -219,8 +217,7 @@ static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 	/* before the place is free: who takes it wants MXoE's number of it, too */
 	thole_endpoint_close(endpoint->thole);
 	mxi_directory_withdraw(&endpoint->entry);
-	if (endpoint->wake_fd >= 0)
-		close(endpoint->wake_fd);
+	wake_close(&endpoint->wake);
 	mxi_peer_free_all(&endpoint->peers);
 	pool_fini(&endpoint->requests);
 	heap_fini(&endpoint->timed);
@@ -239,12 +236,11 @@ static mx_return_t mxi_open_build(struct mx_endpoint *endpoint, uint32_t board_n
 	code = mxi_open_place_find(endpoint, board_number, endpoint_id, &board);
 	if (code)
 		return code;
-	endpoint->wake_fd = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-	if (endpoint->wake_fd < 0)
+	if (wake_open(&endpoint->wake) != 0)
 		return MX_NO_RESOURCES;
 	endpoint->board = board.number;
 	endpoint->entry.key = key;
-	endpoint->entry.wake_fd = endpoint->wake_fd;
+	endpoint->entry.wake = &endpoint->wake;
 	switch (mxi_open_thole_open(endpoint, &board, parameters)) {
 	case THOLE_OK:
 		return mxi_open_publish(endpoint);
@@ -267,7 +263,7 @@ static struct mx_endpoint *mxi_open_endpoint_new(const struct parameters *parame
 	(void)mxi_setting_load(&settings); /* what is wrong with them the claim says */
 	endpoint->error_handler = parameters->error_handler;
 	endpoint->owner = getpid();
-	endpoint->wake_fd = -1;
+	endpoint->wake = WAKE_NONE;
 	endpoint->mxoe = settings.mxoe;
 	pool_init(&endpoint->requests, sizeof(union mx_request), MXI_REQUESTS_CHUNK, MXI_REQUESTS_MAX);
 	list_init(&endpoint->done);

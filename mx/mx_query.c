@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 
 #include "base/atomic.h"
@@ -29,8 +28,8 @@ static void mxi_query_finish(struct mxi_query *query, mx_status_code_t status)
 	query->status = status;
 	store_release(&query->done, 1);                   /* partner: whoever waits; from here on it is not ours */
 	store_release(&from->answers, from->answers + 1); /* the same */
-	if (from->wake_fd >= 0)
-		eventfd_write(from->wake_fd, 1);
+	if (from->wake)
+		wake_raise(from->wake);
 }
 
 static struct mxi_query *mxi_query_find(const struct list_node *queries, uint64_t token)

@@ -13,7 +13,8 @@
 enum {
 	MS = 1000000,         /* ns */
 	SLICE_MS = 100,       /* longest sleep: what no descriptor shows is found after it */
-	HANDLER_SLICE_MS = 1, /* the same while another thread's handler stops all progress */
+	HANDLER_SLICE_MS = 1, /* the same while another thread's handler stops all progress, */
+	UNWOKEN_SLICE_MS = 1, /* and where the program has closed what would wake it */
 };
 
 static void mxi_sleep_followers_wake(struct mx_endpoint *endpoint, int count)
@@ -24,10 +25,8 @@ static void mxi_sleep_followers_wake(struct mx_endpoint *endpoint, int count)
 
 void mxi_sleep_wake(struct mx_endpoint *endpoint)
 {
-	static const uint64_t one = 1;
-
 	if (endpoint->leader_sleeps && !endpoint->leader_woken)
-		(void)!write(endpoint->wake_fd, &one, sizeof(one));
+		wake_raise(&endpoint->wake);
 	endpoint->leader_woken = true;
 	mxi_sleep_followers_wake(endpoint, INT_MAX);
 }
@@ -35,20 +34,23 @@ void mxi_sleep_wake(struct mx_endpoint *endpoint)
 /* As the one that attends to the descriptors. */
 static void mxi_sleep_leader_sleep(struct mx_endpoint *endpoint, int longest_ms)
 {
-	struct pollfd fds[] = {{.fd = endpoint->wake_fd, .events = POLLIN},
-			       {.fd = thole_fd(endpoint->thole), .events = POLLIN}};
+	struct pollfd fds[] = {{.fd = -1, .events = POLLIN}, {.events = POLLIN}};
 	bool paused = endpoint->in_handler || endpoint->disabled;
-	uint64_t count;
 
 	if (!paused && ((endpoint->screening && mxi_handler_run(endpoint)) || thole_arm(endpoint->thole) != 0))
 		return;
+	fds[1].fd = thole_fd(endpoint->thole);
+	if (wake_is_whole(&endpoint->wake))
+		fds[0].fd = endpoint->wake.event;
+	else if (longest_ms > UNWOKEN_SLICE_MS)
+		longest_ms = UNWOKEN_SLICE_MS;
 	endpoint->leader_sleeps = true;
 	endpoint->leader_woken = false;
 	lock_leave(&endpoint->lock);
 	poll(fds, paused ? 1 : 2, longest_ms);
 	lock_take(&endpoint->lock);
 	endpoint->leader_sleeps = false;
-	(void)!read(endpoint->wake_fd, &count, sizeof(count));
+	wake_drop(&endpoint->wake);
 }
 
 /* Until something has happened since the caller looked, with the lock held from then on. */

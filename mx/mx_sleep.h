@@ -2,7 +2,7 @@
 /*
  * mx_sleep - threads that sleep until something happens at an endpoint, and how they are woken.
  *
- * One of those who sleep leads: it attends to two descriptors, Thole's, and wake_fd, which says
+ * One of those who sleep leads: it attends to two descriptors, Thole's, and wake.event, which says
  * what Thole's does not: an answer of the directory, mx_wakeup, and what another thread's progress
  * has found. The others follow: they sleep until `events` changes. A leader that leaves wakes one
  * of them to lead. All with the lock held.

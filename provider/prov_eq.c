@@ -6,13 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/limits.h"
-#include "base/registered.h"
 #include "base/thread.h"
 #include "prov_error.h"
 #include "prov_stub.h"
@@ -40,46 +36,13 @@ static struct event *prov_eq_first(const struct prov_eq *eq)
 	return first ? container_of(first, struct event, node) : NULL;
 }
 
-/* Whether its descriptors are what they were. Else what has their numbers now is the program's. */
-static bool prov_eq_is_whole(const struct prov_eq *eq)
-{
-	return registered_for(eq->epoll, eq->event, (struct epoll_event){.events = EPOLLIN});
-}
-
-static void prov_eq_event_raise(struct prov_eq *eq)
-{
-	uint64_t one = 1;
-
-	if (prov_eq_is_whole(eq) && write(eq->event, &one, sizeof one) < 0)
-		return; /* it is full, and so readable already */
-}
-
-static void prov_eq_event_drop(struct prov_eq *eq)
-{
-	uint64_t ignored;
-
-	if (prov_eq_is_whole(eq) && read(eq->event, &ignored, sizeof ignored) < 0)
-		return; /* it was not raised */
-}
-
 /* Make the descriptors, or make them anew. With the lock. */
 static int prov_eq_descriptors(struct prov_eq *eq)
 {
-	struct epoll_event event = {.events = EPOLLIN};
-	int error;
+	int error = wake_is_whole(&eq->wake) ? 0 : wake_open(&eq->wake);
 
-	if (prov_eq_is_whole(eq))
-		return 0;
-	eq->event = limits_own(eventfd(!list_empty(&eq->events), EFD_NONBLOCK | EFD_CLOEXEC));
-	eq->epoll = limits_own(epoll_create1(EPOLL_CLOEXEC));
-	if (eq->event >= 0 && eq->epoll >= 0 && epoll_ctl(eq->epoll, EPOLL_CTL_ADD, eq->event, &event) == 0)
-		return 0;
-	error = -errno;
-	if (eq->event >= 0)
-		close(eq->event);
-	if (eq->epoll >= 0)
-		close(eq->epoll);
-	eq->event = eq->epoll = -1;
+	if (!error && !list_empty(&eq->events))
+		wake_raise(&eq->wake);
 	return error;
 }
 
@@ -90,7 +53,7 @@ static int prov_eq_descriptor(struct prov_eq *eq, int *fd_p)
 
 	lock_take(&eq->lock);
 	error = prov_eq_descriptors(eq);
-	*fd_p = eq->event;
+	*fd_p = eq->wake.event;
 	lock_leave(&eq->lock);
 	return error;
 }
@@ -99,7 +62,7 @@ static int prov_eq_append(struct prov_eq *eq, struct event *event)
 {
 	lock_take(&eq->lock);
 	list_push_back(&eq->events, &event->node);
-	prov_eq_event_raise(eq);
+	wake_raise(&eq->wake);
 	lock_leave(&eq->lock);
 	return 0;
 }
@@ -140,7 +103,7 @@ static void prov_eq_remove_first(struct prov_eq *eq)
 {
 	prov_eq_free_first(eq);
 	if (list_empty(&eq->events))
-		prov_eq_event_drop(eq);
+		wake_drop(&eq->wake);
 }
 
 static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length, uint64_t flags)
@@ -273,7 +236,6 @@ static struct fi_ops_eq eq_ops = {
 	.strerror = prov_eq_strerror,
 };
 
-/* What is left is not read: a forked child would read it for its parent, too. */
 static int prov_eq_close(struct fid *fid)
 {
 	struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
@@ -282,10 +244,7 @@ static int prov_eq_close(struct fid *fid)
 		return -FI_EBUSY;
 	while (!list_empty(&eq->events))
 		prov_eq_free_first(eq);
-	if (prov_eq_is_whole(eq)) {
-		close(eq->epoll);
-		close(eq->event);
-	}
+	wake_close(&eq->wake);
 	prov_users_drop(eq->fabric);
 	free(eq);
 	return 0;
@@ -329,7 +288,7 @@ int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_
 	if (!eq)
 		return -FI_ENOMEM;
 	list_init(&eq->events);
-	eq->event = eq->epoll = -1;
+	eq->wake = WAKE_NONE;
 	error = prov_eq_descriptors(eq);
 	if (error) {
 		free(eq);

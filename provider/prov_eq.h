@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/wake.h"
 #include "prov_compat.h"
 #include "prov_users.h"
 
@@ -23,8 +24,7 @@ struct prov_eq {
 	struct prov_users *fabric; /* those of the fabric that it was opened in */
 	struct lock lock;          /* protects the list */
 	struct list_node events;   /* oldest first; its own */
-	int event;                 /* an eventfd: readable while the list has something; */
-	int epoll;                 /* it is registered here, to know it by; both -1: there are none */
+	struct wake wake;          /* raised while the list has something */
 	enum fi_wait_obj wait_obj; /* how programs may wait */
 	struct prov_users users;   /* address vectors, domains and endpoints that it is bound to */
 };

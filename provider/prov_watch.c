@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "base/registered.h"
 #include "base/thread.h"
 #include "prov_error.h"
 
@@ -22,38 +20,19 @@ static int prov_watch_epoll_add(int epoll, int fd)
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) && errno != EEXIST ? -errno : 0;
 }
 
-/* Whether its descriptors are what they were. Else what has their numbers now is the program's. */
-static bool prov_watch_is_whole(const struct prov_watch *watch)
-{
-	return watch->epoll >= 0 &&
-	       registered_for(watch->epoll, watch->event, (struct epoll_event){.events = EPOLLIN});
-}
-
 /* Make the descriptors, when somebody wants to sleep for the first time. */
 static int prov_watch_descriptors(struct prov_watch *watch)
 {
 	int error;
 
-	if (prov_watch_is_whole(watch))
+	if (wake_is_whole(&watch->wake))
 		return 0;
 	watch->timer = -1;
-	watch->event = limits_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-	watch->epoll = limits_own(epoll_create1(EPOLL_CLOEXEC));
-	if (watch->event < 0 || watch->epoll < 0) {
-		error = -errno;
-		goto close;
-	}
-	error = prov_watch_epoll_add(watch->epoll, watch->event);
+	error = wake_open(&watch->wake);
 	for (size_t i = 0; i < watch->count && !error; i++)
-		error = prov_watch_epoll_add(watch->epoll, thole_fd(watch->endpoints[i]));
-	if (!error)
-		return 0;
-close:
-	if (watch->event >= 0)
-		close(watch->event);
-	if (watch->epoll >= 0)
-		close(watch->epoll);
-	watch->event = watch->epoll = -1;
+		error = prov_watch_epoll_add(watch->wake.epoll, thole_fd(watch->endpoints[i]));
+	if (error)
+		wake_close(&watch->wake);
 	return error;
 }
 
@@ -62,7 +41,8 @@ int prov_watch_open(struct prov_watch *watch, struct prov_domain *domain, enum f
 	int error = 0;
 
 	watch->domain = domain;
-	watch->epoll = watch->event = watch->timer = -1;
+	watch->wake = WAKE_NONE;
+	watch->timer = -1;
 	if (wait_obj == FI_WAIT_FD)
 		error = prov_watch_descriptors(watch);
 	else if (wait_obj != FI_WAIT_NONE && wait_obj != FI_WAIT_UNSPEC && wait_obj != FI_WAIT_YIELD)
@@ -80,12 +60,9 @@ void prov_watch_close(struct prov_watch *watch)
 	prov_domain_lock(watch->domain);
 	list_unlink(&watch->node);
 	prov_domain_unlock(watch->domain);
-	if (prov_watch_is_whole(watch)) {
-		close(watch->epoll);
-		close(watch->event);
-		if (watch->timer >= 0)
-			close(watch->timer);
-	}
+	if (watch->timer >= 0 && wake_is_whole(&watch->wake))
+		close(watch->timer);
+	wake_close(&watch->wake);
 	free(watch->endpoints);
 }
 
@@ -102,7 +79,7 @@ int prov_watch_add(struct prov_watch *watch, struct thole_endpoint *endpoint)
 		return -FI_ENOMEM;
 	watch->endpoints = endpoints;
 	/* Else whoever wants to sleep makes them, with all endpoints. */
-	error = prov_watch_is_whole(watch) ? prov_watch_epoll_add(watch->epoll, thole_fd(endpoint)) : 0;
+	error = wake_is_whole(&watch->wake) ? prov_watch_epoll_add(watch->wake.epoll, thole_fd(endpoint)) : 0;
 	if (!error)
 		endpoints[watch->count++] = endpoint;
 	return error;
@@ -113,8 +90,8 @@ static void prov_watch_remove(struct prov_watch *watch, struct thole_endpoint *e
 	for (size_t i = 0; i < watch->count; i++) {
 		if (watch->endpoints[i] != endpoint)
 			continue;
-		if (prov_watch_is_whole(watch))
-			epoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);
+		if (wake_is_whole(&watch->wake))
+			epoll_ctl(watch->wake.epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);
 		watch->endpoints[i] = watch->endpoints[--watch->count];
 		return;
 	}
@@ -135,7 +112,7 @@ int prov_watch_slice(struct prov_watch *watch)
 		watch->timer = limits_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 		if (watch->timer < 0)
 			return -errno;
-		error = prov_watch_epoll_add(watch->epoll, watch->timer);
+		error = prov_watch_epoll_add(watch->wake.epoll, watch->timer);
 	}
 	/* Set anew, it is not readable for the time that has passed before. */
 	if (!error && timerfd_settime(watch->timer, 0, &when, NULL))
@@ -156,8 +133,7 @@ int prov_watch_arm(struct prov_watch *watch)
 		return error;
 	if (watch->signaled)
 		return -FI_EAGAIN;
-	while (read(watch->event, &ignored, sizeof ignored) > 0)
-		;
+	wake_drop(&watch->wake);
 	/* Else it would be readable for ever. Who still sleeps on the descriptor by itself has another slice. */
 	if (watch->timer >= 0 && read(watch->timer, &ignored, sizeof ignored) > 0)
 		error = prov_watch_slice(watch);
@@ -175,18 +151,15 @@ int prov_watch_sleep(struct prov_watch *watch, int timeout_ms, int cancellable)
 	if (timeout_ms < 0 || timeout_ms > SLICE_MS)
 		timeout_ms = SLICE_MS;
 	thread_release(cancellable);
-	error = epoll_wait(watch->epoll, &event, 1, timeout_ms) < 0 && errno != EINTR ? -errno : 0;
+	error = epoll_wait(watch->wake.epoll, &event, 1, timeout_ms) < 0 && errno != EINTR ? -errno : 0;
 	thread_keep();
 	return error;
 }
 
 void prov_watch_wake(struct prov_watch *watch)
 {
-	uint64_t one = 1;
-
 	watch->armed = false;
-	if (prov_watch_is_whole(watch) && write(watch->event, &one, sizeof one) < 0)
-		return; /* it is full, and so readable already */
+	wake_raise(&watch->wake);
 }
 
 static int prov_watch_descriptor(struct prov_watch *watch, int *fd_p)
@@ -195,7 +168,7 @@ static int prov_watch_descriptor(struct prov_watch *watch, int *fd_p)
 
 	prov_domain_lock(watch->domain);
 	error = prov_watch_descriptors(watch);
-	*fd_p = watch->epoll;
+	*fd_p = watch->wake.epoll;
 	prov_domain_unlock(watch->domain);
 	return error;
 }

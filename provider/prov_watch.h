@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/wake.h"
 #include "prov_compat.h"
 #include "prov_domain.h"
 #include "thole.h"
@@ -29,10 +30,11 @@ struct prov_watch {
 	struct list_node node;             /* among its domain's */
 	struct thole_endpoint **endpoints; /* the array is its own; NULL: none yet */
 	size_t count;                      /* of endpoints */
-	int epoll;     /* readable when an endpoint or the event is; -1 until somebody wants to sleep */
-	int event;     /* an eventfd, for what happens without an endpoint's descriptor noticing; -1 likewise */
+	/* Its epoll has the endpoints, too; it is raised for what happens without their descriptors noticing. None
+	 * until somebody wants to sleep. */
+	struct wake wake;
 	int timer;     /* a timerfd, for a program that sleeps on the descriptor itself; -1: none has so far */
-	bool armed;    /* somebody may be asleep: the next completion writes to event */
+	bool armed;    /* somebody may be asleep: the next completion raises it */
 	bool signaled; /* somebody asked for a sleeper to be woken */
 };
 

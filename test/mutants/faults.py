@@ -200,13 +200,13 @@ FAULTS = [
     Fault(
         "of several events the descriptor tells of one",
         "provider/prov_eq.c",
-        "\tif (list_empty(&eq->events))\n\t\tprov_eq_event_drop(eq);\n",
-        "\tprov_eq_event_drop(eq);\n",
+        "\tif (list_empty(&eq->events))\n\t\twake_drop(&eq->wake);\n",
+        "\twake_drop(&eq->wake);\n",
     ),
     Fault(
         "a closed endpoint's descriptor is still watched",
         "provider/prov_watch.c",
-        "\t\t\tepoll_ctl(watch->epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);\n",
+        "\t\t\tepoll_ctl(watch->wake.epoll, EPOLL_CTL_DEL, thole_fd(endpoint), NULL);\n",
         "\t\t\t(void)0;\n",
     ),
     Fault(
@@ -292,57 +292,51 @@ FAULTS = [
     ),
     Fault(
         "who is woken at a queue is written to a file of the program's",
-        "provider/prov_watch.c",
-        "if (prov_watch_is_whole(watch) && write(",
-        "if (watch->event >= 0 && write(",
+        "src/base/wake.c",
+        "\tif (wake_is_whole(wake))\n\t\teventfd_write(",
+        "\tif (wake->event >= 0)\n\t\teventfd_write(",
     ),
     Fault(
         "who sleeps at a queue reads a file of the program's",
         "provider/prov_watch.c",
-        "\tif (prov_watch_is_whole(watch))\n\t\treturn 0;",
-        "\tif (watch->epoll >= 0)\n\t\treturn 0;",
-    ),
-    Fault(
-        "an event is written to a file of the program's",
-        "provider/prov_eq.c",
-        "if (prov_eq_is_whole(eq) && write(",
-        "if (write(",
+        "\tif (wake_is_whole(&watch->wake))\n\t\treturn 0;",
+        "\tif (watch->wake.epoll >= 0)\n\t\treturn 0;",
     ),
     Fault(
         "an event that is taken reads a file of the program's",
-        "provider/prov_eq.c",
-        "if (prov_eq_is_whole(eq) && read(",
-        "if (read(",
+        "src/base/wake.c",
+        "\tif (wake_is_whole(wake))\n\t\teventfd_read(",
+        "\tif (wake->event >= 0)\n\t\teventfd_read(",
     ),
     Fault(
         "an event queue that is closed closes a file of the program's",
-        "provider/prov_eq.c",
-        "\tif (prov_eq_is_whole(eq)) {",
-        "\tif (eq->epoll >= 0) {",
+        "src/base/wake.c",
+        "\tif (wake_is_whole(wake)) {",
+        "\tif (wake->epoll >= 0) {",
     ),
     Fault(
         "an event queue's descriptor that is a program's by now is not made anew",
         "provider/prov_eq.c",
-        "\tif (prov_eq_is_whole(eq))\n\t\treturn 0;",
-        "\tif (eq->epoll >= 0)\n\t\treturn 0;",
+        "int error = wake_is_whole(&eq->wake) ? 0",
+        "int error = eq->wake.epoll >= 0 ? 0",
     ),
     Fault(
         "a descriptor made anew does not tell of events of before",
         "provider/prov_eq.c",
-        "eventfd(!list_empty(&eq->events), ",
-        "eventfd(0, ",
+        "\tif (!error && !list_empty(&eq->events))\n\t\twake_raise(",
+        "\tif (0)\n\t\twake_raise(",
     ),
     Fault(
         "an endpoint is added to an epoll of the program's",
         "provider/prov_watch.c",
-        "error = prov_watch_is_whole(watch) ? ",
-        "error = watch->epoll >= 0 ? ",
+        "error = wake_is_whole(&watch->wake) ? ",
+        "error = watch->wake.epoll >= 0 ? ",
     ),
     Fault(
         "an endpoint that closes leaves an epoll of the program's",
         "provider/prov_watch.c",
-        "\t\tif (prov_watch_is_whole(watch))\n\t\t\tepoll_ctl(",
-        "\t\tif (watch->epoll >= 0)\n\t\t\tepoll_ctl(",
+        "\t\tif (wake_is_whole(&watch->wake))\n\t\t\tepoll_ctl(",
+        "\t\tif (watch->wake.epoll >= 0)\n\t\t\tepoll_ctl(",
     ),
     Fault(
         "a program that asks for a queue's descriptor is given one of its own",
@@ -359,8 +353,8 @@ FAULTS = [
     Fault(
         "a queue that is closed closes a file of the program's",
         "provider/prov_watch.c",
-        "\tif (prov_watch_is_whole(watch)) {",
-        "\tif (watch->epoll >= 0) {",
+        "\tif (watch->timer >= 0 && wake_is_whole(&watch->wake))",
+        "\tif (watch->timer >= 0)",
     ),
     Fault(
         "a domain is closed while who leaves it still has its lock",
@@ -4405,8 +4399,8 @@ FAULTS = [
     Fault(
         "an event wakes who sleeps once more",
         "provider/prov_watch.c",
-        "while (read(watch->event, &ignored, sizeof ignored) > 0)\n\t\t;",
-        "(void)ignored;",
+        "\twake_drop(&watch->wake);\n",
+        "",
     ),
     Fault(
         "a slice that is over ends all sleeps in calls",
@@ -8130,14 +8124,13 @@ FAULTS = [
     Fault(
         "an endpoint that is bound after the descriptor was made wakes nobody",
         "provider/prov_watch.c",
-        "error = prov_watch_is_whole(watch) ? prov_watch_epoll_add(watch->epoll, thole_fd(endpoint)) : 0;",
+        "error = wake_is_whole(&watch->wake) ? prov_watch_epoll_add(watch->wake.epoll, thole_fd(endpoint)) : 0;",
         "error = 0;",
     ),
     Fault(
         "a queue that is closed leaves its timer open",
         "provider/prov_watch.c",
-        "\t\tif (watch->timer >= 0)\n"
-        "\t\t\tclose(watch->timer);\n",
+        "\tif (watch->timer >= 0 && wake_is_whole(&watch->wake))\n\t\tclose(watch->timer);\n",
         "",
     ),
     Fault(

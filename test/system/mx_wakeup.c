@@ -11,13 +11,14 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NEVER TEST_KIND(0x10)
 #define MESSAGE TEST_KIND(0x11)
 
-enum { ROUNDS = 20, IDLE_WAKEUPS = 1000, SLEEPERS = 12, LOOKS = 20000 };
+enum { ROUNDS = 20, IDLE_WAKEUPS = 1000, SLEEPERS = 12, LOOKS = 20000, FILES = 64 };
 
 enum kind { WAIT_RECEIVE, WAIT_SEND, WAIT_ANY, PEEK, PROBE, KINDS };
 
@@ -247,6 +248,33 @@ static void finish(struct test *test, mx_request_t *receive, mx_request_t *send)
 	send_finish(test, &sent, 0, NEVER);
 }
 
+/* A program that has closed what it did not open, and has files of its own by those numbers now, is woken as before,
+ * and has in them what it had. */
+static void descriptors_closed(struct test *test)
+{
+	static const struct timespec pause = {.tv_nsec = 10000000};
+	struct waiter waiter;
+	int files[FILES];
+
+	phase("waking after closefrom");
+	closefrom(STDERR_FILENO + 1);
+	for (unsigned i = 0; i < FILES; i++) {
+		files[i] = memfd_create("a file of the program's", MFD_CLOEXEC);
+		CHECK(files[i] >= 0);
+	}
+	for (unsigned i = 0; i < test->count; i++) {
+		waiter_start(&waiter, test->endpoint, PEEK, NULL);
+		while (!atomic_load(&waiter.started))
+			sched_yield();
+		nanosleep(&pause, NULL); /* it mostly waits by now, which is enough, as there are some rounds */
+		waiter_wake(&waiter);
+	}
+	for (unsigned i = 0; i < FILES; i++) {
+		CHECK_EQUAL(lseek(files[i], 0, SEEK_END), 0);
+		close(files[i]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct test test = {.count = ROUNDS};
@@ -265,5 +293,6 @@ int main(int argc, char **argv)
 	asleep_again(&test);
 	cancelled(&test);
 	finish(&test, &receive, &send);
+	descriptors_closed(&test);
 	return test_end(&test);
 }

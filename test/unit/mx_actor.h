@@ -25,7 +25,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -46,7 +45,7 @@ struct actor {
 	char answer[ACTOR_LINE];
 };
 
-/* Ask, and wait for the answer as an endpoint does: by the count of answers, asleep on wake_fd. The entry has no
+/* Ask, and wait for the answer as an endpoint does: by the count of answers, asleep on wake. The entry has no
  * other query. */
 static inline void actor_ask(struct mxi_entry *entry, struct mxi_query *query)
 {
@@ -56,10 +55,10 @@ static inline void actor_ask(struct mxi_entry *entry, struct mxi_query *query)
 	query->from = entry;
 	mxi_directory_ask(query);
 	while (load_acquire(&entry->answers) == answers) { /* partner: the directory */
-		struct pollfd look = {.fd = entry->wake_fd, .events = POLLIN};
+		struct pollfd look = {.fd = entry->wake->event, .events = POLLIN};
 
 		poll(&look, 1, -1);
-		if (read(entry->wake_fd, &times, sizeof(times)) != sizeof(times))
+		if (read(entry->wake->event, &times, sizeof(times)) != sizeof(times))
 			abort();
 	}
 	if (!load_acquire(&query->done)) /* partner: the directory */
@@ -75,7 +74,9 @@ static inline mx_return_t actor_open(struct mxi_entry *entry, unsigned id, unsig
 		return code;
 	entry->key = key;
 	entry->session = (uint32_t)getpid();
-	entry->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	entry->wake = malloc(sizeof(*entry->wake));
+	if (!entry->wake || wake_open(entry->wake) != 0)
+		abort();
 	snprintf(entry->address.text, sizeof(entry->address.text), "actor-%d-%u", (int)getpid(), id);
 	return mxi_directory_publish(entry);
 }
@@ -83,9 +84,10 @@ static inline mx_return_t actor_open(struct mxi_entry *entry, unsigned id, unsig
 static inline void actor_close(struct mxi_entry *entry)
 {
 	mxi_directory_withdraw(entry);
-	if (entry->wake_fd >= 0)
-		close(entry->wake_fd);
-	entry->wake_fd = -1;
+	if (entry->wake)
+		wake_close(entry->wake);
+	free(entry->wake);
+	entry->wake = NULL;
 }
 
 static inline void actor_asked(struct mxi_entry *entry, const char *words, char *answer)
@@ -159,7 +161,7 @@ static inline void actor_obey(struct mxi_entry *entry, const char *verb, const c
 
 static inline void actor_live(int fd)
 {
-	struct mxi_entry entry = {.wake_fd = -1};
+	struct mxi_entry entry = {.wake = NULL};
 	char line[ACTOR_LINE], verb[16], answer[ACTOR_LINE];
 	ssize_t length;
 

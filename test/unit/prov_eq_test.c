@@ -110,7 +110,7 @@ static void close__in_a_child_takes_nothing(void **state)
 static void descriptor__that_is_the_programs_is_left_alone(void **state)
 {
 	struct pollfd poller = {.events = POLLIN};
-	int ends[2], epoll = eq->epoll, own, fd;
+	int ends[2], epoll = eq->wake.epoll, own, fd;
 	uint32_t number;
 	char text[8];
 	ssize_t left;
@@ -131,14 +131,14 @@ static void descriptor__that_is_the_programs_is_left_alone(void **state)
 	assert_int_equal(fi_eq_read(fid, &number, NULL, 0, 0), 0);
 	assert_int_equal(poll(&poller, 1, 0), 0);
 	close(epoll);
-	epoll = eq->epoll;
+	epoll = eq->wake.epoll;
 	fd = poller.fd;
 	assert_int_equal(dup2(ends[0], fd), fd);
 	assert_int_equal(fi_eq_sread(fid, &number, NULL, 0, 1, 0), -FI_EAGAIN);
-	assert_int_not_equal(eq->event, fd); /* another one again, by which it has slept */
+	assert_int_not_equal(eq->wake.event, fd); /* another one again, by which it has slept */
 	close(epoll);
-	epoll = eq->epoll;
-	poller.fd = eq->event;
+	epoll = eq->wake.epoll;
+	poller.fd = eq->wake.event;
 	assert_int_equal(dup2(ends[0], poller.fd), poller.fd);
 	assert_int_equal(fi_close(&fid->fid), 0);
 	left = read(poller.fd, text, sizeof text);

@@ -126,7 +126,7 @@ static void counter__that_cannot_watch(void **state)
 	assert_int_equal(reg(FI_REMOTE_WRITE, 1, &mr), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fi_cntr_open(objects.domain, &attr, &cntr, NULL), 0);
-		refusing = container_of(cntr, struct prov_counter, fid)->watch.epoll;
+		refusing = container_of(cntr, struct prov_counter, fid)->watch.wake.epoll;
 		assert_int_equal(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE), -ENOSPC);
 		refusing = -1;
 		assert_null(container_of(mr, struct prov_region, fid)->counter);

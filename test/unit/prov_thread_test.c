@@ -42,10 +42,10 @@ static bool is_progress_thread(void)
 
 static void hold(void)
 {
-	struct pollfd event = {.fd = watch->event, .events = POLLIN};
+	struct pollfd event = {.fd = watch->wake.event, .events = POLLIN};
 	uint64_t ignored;
 
-	(void)!read(watch->event, &ignored, sizeof ignored);
+	(void)!read(watch->wake.event, &ignored, sizeof ignored);
 	store_release(&held, 1); /* partner: stop__keeps_the_thread_from_sleeping */
 	poll(&event, 1, TRIES);
 }

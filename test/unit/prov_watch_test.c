@@ -48,7 +48,7 @@ static int teardown(void **state)
 
 static bool readable(void)
 {
-	struct pollfd fd = {.fd = watch.epoll, .events = POLLIN};
+	struct pollfd fd = {.fd = watch.wake.epoll, .events = POLLIN};
 
 	return poll(&fd, 1, 0) == 1;
 }
@@ -57,7 +57,7 @@ static void endpoints__are_listed_once(void **state)
 {
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0);
-	assert_int_equal(watch.epoll, -1);
+	assert_int_equal(watch.wake.epoll, -1);
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
 	assert_int_equal(watch.count, 1);
@@ -90,7 +90,7 @@ static void slice__is_over_once(void **state)
 
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
-	fd.fd = watch.epoll;
+	fd.fd = watch.wake.epoll;
 	assert_int_equal(prov_watch_arm(&watch), 0);
 	assert_int_equal(prov_watch_slice(&watch), 0);
 	assert_int_equal(poll(&fd, 1, 10000), 1);
@@ -110,7 +110,7 @@ static void message__wakes(void **state)
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_UNSPEC), 0);
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
 	assert_int_equal(prov_watch_arm(&watch), 0);
-	assert_true(watch.epoll >= 0);
+	assert_true(watch.wake.epoll >= 0);
 	thole_endpoint_address(thole, &address);
 	assert_int_equal(thole_peer(thole, &address, &peer), 0);
 	assert_int_equal(
@@ -161,7 +161,7 @@ static void message__to_an_endpoint_that_could_not_be_watched_wakes(void **state
 {
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
-	refusing = watch.epoll;
+	refusing = watch.wake.epoll;
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(prov_watch_add(&watch, thole), -ENOSPC);
 	refusing = -1;
@@ -218,7 +218,7 @@ static void wake__leaves_files_of_the_programs_alone(void **state)
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
 	assert_int_equal(prov_watch_arm(&watch), 0);
 	assert_int_equal(prov_watch_slice(&watch), 0);
-	memcpy(fds, (int[]){watch.epoll, watch.event, watch.timer}, sizeof fds);
+	memcpy(fds, (int[]){watch.wake.epoll, watch.wake.event, watch.timer}, sizeof fds);
 	for (int i = 0; i < 3; i++)
 		files[i] = own_file(fds[i]);
 	prov_watch_note(&watch);
@@ -257,8 +257,8 @@ static void endpoints__leave_an_epoll_of_the_programs_alone(void **state)
 
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
-	epoll = watch.epoll;
-	event = watch.event;
+	epoll = watch.wake.epoll;
+	event = watch.wake.event;
 	own = own_epoll(epoll);
 	assert_int_equal(epoll_ctl(own, EPOLL_CTL_DEL, thole_fd(thole), NULL), 0);
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
@@ -270,7 +270,7 @@ static void endpoints__leave_an_epoll_of_the_programs_alone(void **state)
 	assert_int_equal(prov_watch_add(&watch, thole), 0);
 	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_GETWAIT, &fd), 0);
 	assert_int_not_equal(fd, epoll); /* but one that is made anew, and has all endpoints */
-	assert_int_equal(fd, watch.epoll);
+	assert_int_equal(fd, watch.wake.epoll);
 	assert_true(is_watched(fd));
 	close(own);
 	close(epoll);
@@ -279,17 +279,22 @@ static void endpoints__leave_an_epoll_of_the_programs_alone(void **state)
 
 static void close__leaves_files_of_the_programs_open(void **state)
 {
-	int epoll, event, file;
+	int epoll, event, timer, files[2];
 
 	(void)state;
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
-	epoll = watch.epoll;
-	event = watch.event;
-	file = own_file(epoll);
+	assert_int_equal(prov_watch_slice(&watch), 0);
+	epoll = watch.wake.epoll;
+	event = watch.wake.event;
+	timer = watch.timer;
+	files[0] = own_file(epoll);
+	files[1] = own_file(timer);
 	prov_watch_close(&watch);
 	assert_int_equal(close(epoll), 0);
+	assert_int_equal(close(timer), 0);
 	close(event);
-	close(file);
+	close(files[0]);
+	close(files[1]);
 	memset(&watch, 0, sizeof watch);
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_NONE), 0); /* for teardown */
 }
@@ -304,7 +309,7 @@ static void control__gives_the_descriptor_to_who_asked_for_one(void **state)
 			 -FI_ENOSYS);
 	assert_int_equal(prov_watch_open(&watch, objects_domain(&objects), FI_WAIT_FD), 0);
 	assert_int_equal(prov_watch_control(&watch, FI_WAIT_FD, FI_GETWAIT, &fd), 0);
-	assert_int_equal(fd, watch.epoll);
+	assert_int_equal(fd, watch.wake.epoll);
 	assert_int_equal(prov_watch_control(&watch, FI_WAIT_UNSPEC, FI_GETWAIT, &fd), -FI_ENODATA);
 	assert_int_equal(prov_watch_control(&watch, FI_WAIT_UNSPEC, FI_GETWAITOBJ, &wait_obj), 0);
 	assert_int_equal(wait_obj, FI_WAIT_UNSPEC);
