@@ -52,7 +52,7 @@ os.environ["XDG_CONFIG_HOME"] = CONFIG_HOME.name
 # A line that a rank prints reaches the launcher by one write, else those of several ranks mix.
 os.environ.pop("PYTHONUNBUFFERED", None)
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 600.0  # of what hangs: much of it takes 30 s, and others may have most of the machine
 HERE = Path(__file__).resolve().parent
 SUITE_MPIS = ("mpich", "openmpi")  # whose Pythons mpi4py's suite is run with
 

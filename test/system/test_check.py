@@ -366,8 +366,8 @@ def test_check__a_launcher_is_asked_to_end_once(
 ) -> None:
     """At a second time Open MPI's leaves its ranks behind, or crashes."""
     says = 'echo "[thole $4 rank=0 of=2 host=a state=refused why=]" >&2'
-    waits = "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done"
-    hydra = script(tmp_path / "mpiexec", f"trap 'echo asked' TERM\n{says}\n{waits}; exit 127")
+    waits = 'while test -z "$told"; do sleep 0.1; done; sleep 0.5'  # and for a second time
+    hydra = script(tmp_path / "mpiexec", f"trap 'echo asked; told=1' TERM\n{says}\n{waits}; exit 127")
     for name in ("REFUSED_S", "LOOK_S"):
         monkeypatch.setattr(check, name, 0.1)
     assert check.run(HYDRA_LAUNCH, [str(hydra), "-n", "2", "./app"], []) == 127

@@ -127,7 +127,7 @@ def test_hosts__an_interface_comes_back_as_it_was(two: Testbed) -> None:
 def test_hosts__lose_frames_when_told(two: Testbed) -> None:
     receive = (  # with room for all, however late it gets a core
         "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "s.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)\ns.bind(('', 9))\ns.settimeout(2)\n"  # SO_RCVBUFFORCE
+        "s.setsockopt(socket.SOL_SOCKET, 33, 8 << 20)\ns.bind(('', 9))\ns.settimeout(60)\n"  # SO_RCVBUFFORCE
         "print('ready', flush=True)\nn = 0\nwhile s.recv(2000) != b'end': n += 1\nprint(n)\n"
     )
     send = (

@@ -187,7 +187,7 @@ def test_costs__other_machine(build: Path) -> None:
 
 def test_costs__measured(build: Path, tmp_path: Path) -> None:
     """Each cost is a number, and what is kept in a file is what was measured."""
-    done = subprocess.run([build / "bench/thole-machine-costs", "1"], capture_output=True, text=True, check=False)
+    done = subprocess.run([build / "bench/thole-machine-costs", "5"], capture_output=True, text=True, check=False)
     if done.returncode and "io_uring" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from conftest import Tool, clean_environment
 from test_tool import refused
-from test_tool_network import HERE_HOST, QUICK, WAIT_S, listening, wait_for
+from test_tool_network import HERE_HOST, LATE, QUICK, WAIT_S, listening, wait_for
 from thole.base import paths
 from thole.commands import mx_info
 from thole.mx import boards, endpoints, notices
@@ -359,7 +359,7 @@ def test_peers__mx_boards_where_no_host_is_named(thole: Tool, folder: Path) -> N
     rows = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
     assert rows[:4] == ["MX", "host2:0", "host10:1", "raw:0"]
     with listening([*thole.command, "peers", "--listen", "--port", "0"]) as one:
-        named = thole("peers", "--json", f"127.0.0.1:{one.port}", env=env)
+        named = thole("peers", "--json", *LATE, f"127.0.0.1:{one.port}", env=env)
     found = json.loads(named.stdout)
     assert [row["reachable"] for row in found["hosts"]] == [True]
     assert found["mx"] == []
@@ -427,9 +427,10 @@ def test_mx__boards_that_speak_mxoe(two: Testbed, thole: Tool, library: str, fol
     two.set_mtu(9000)
     try:
         with holding(library, 1, two.command(1), THOLE_CODEC="mxoe", THOLE_BOARD_NAME="theother"):
-            assert ask("mx-info")["peers"] == [there]
+            wait_for(lambda: ask("mx-info")["peers"] == [there])  # it says so once a second
             address = f"mxoe:{two.macs[1]}/1"
-            row, absent = ask("peers", "--timeout", "1", address, nobody, expected=1)["hosts"]
+            (row,) = ask("peers", "--timeout", "30", address)["hosts"]
+            (absent,) = ask("peers", "--timeout", "1", nobody, expected=1)["hosts"]
     finally:
         two.set_mtu(1500)
     assert row["reachable"] and row["name"] == "theother:0" and row["round_trip_us"] > 0

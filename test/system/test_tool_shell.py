@@ -26,7 +26,7 @@ from thole.mpi import families, launch
 from thole.mpi.check import wrap
 
 IGNORED = 'grep SigIgn: /proc/self/status; printf "%s\\n" "$@"'
-LIMIT_S = 60
+LIMIT_S = 600
 QUICK = ("--rounds", "1", "--sample-ms", "1")
 # Much on the standard error, and a status of its own.
 NOISE = "i=0; while test $i -lt 3000; do printf '%0100d\\n' $i >&2; i=$((i + 1)); done; exit 7"

@@ -234,7 +234,7 @@ def output(
         stdout=out,
         stderr=error,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -303,7 +303,7 @@ def test_trace__a_full_disk(thole: Tool) -> None:
                     stdout=full,
                     stderr=subprocess.PIPE,
                     text=True,
-                    timeout=60,
+                    timeout=300,
                     check=False,
                 )
         finally:

@@ -205,7 +205,7 @@ def test_unreceived__is_left(mpi: InstalledMpi, tmp_path: Path) -> None:
     source, program = tmp_path / "unreceived.c", tmp_path / "unreceived"
     source.write_text(UNRECEIVED)
     compile_mpi(mpi.mpi, None, (), [source], program)
-    done = launch(mpi.by("ucx"), 2, program, timeout=60)
+    done = launch(mpi.by("ucx"), 2, program, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -335,7 +335,7 @@ def test_default__openshmem(mpi: InstalledMpi, thole: Tool, tmp_path: Path) -> N
     words = [launcher, "-np", "2", program]
     done = thole("run", "--explain", *words, env=mpi.environment())
     assert f"since {program} uses OpenSHMEM" in done.stdout, done.stdout + done.stderr
-    done = thole("run", *words, env=mpi.environment(), timeout=60)
+    done = thole("run", *words, env=mpi.environment(), timeout=300)
     said = sorted(line for line in done.stdout.splitlines() if line.startswith("got"))
     assert said == ["got 1 at 1", "got 2 at 0"], done.stdout + done.stderr
 

@@ -10,7 +10,7 @@ from conform import LOG, counters
 from conftest import InstalledMpi
 from thole_lab import process
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 
 # Rank 1 makes no call from the second barrier on until rank 0, whose accesses are complete then, makes a file.
 PASSIVE = """

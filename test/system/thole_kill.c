@@ -287,6 +287,25 @@ static int mappings(void)
 	return count;
 }
 
+/* An endpoint with a thread makes its timer when that is first to be woken at a time, which may be later. */
+static int timers(void)
+{
+	char path[64], what[64];
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		length = readlink(path, what, sizeof(what) - 1);
+		if (length < 0)
+			continue;
+		what[length] = '\0';
+		count += strcmp(what, "anon_inode:[timerfd]") == 0;
+	}
+	return count;
+}
+
 static int udp_sockets(void)
 {
 	int count = 0;
@@ -302,16 +321,39 @@ static int udp_sockets(void)
 
 struct held {
 	int sockets; /* of UDP, when it had talked to nobody */
-	int others;  /* descriptors */
+	int others;  /* descriptors, but timers */
 	int maps;
 };
 
+static int other_descriptors(void)
+{
+	return ranks_descriptors() - udp_sockets() - timers();
+}
+
 static bool held_is(const struct held *before)
 {
-	int sockets = udp_sockets(), others = ranks_descriptors() - sockets;
+	int sockets = udp_sockets(), others = other_descriptors();
 
 	return sockets >= before->sockets && sockets <= before->sockets + LANES && others <= before->others &&
-	       others >= before->others - GROWN && mappings() == before->maps;
+	       others >= before->others - GROWN && timers() <= 1 && mappings() == before->maps;
+}
+
+/* What a dead peer had is given back; it says what is not. */
+static void held_await(struct rank *rank, const struct held *before)
+{
+	uint64_t patience_ns = ranks_now_ns() + UINT64_C(30000000000);
+
+	while (!held_is(before)) {
+		for (int i = 0; i < 100; i++)
+			rank_progress(rank);
+		if (ranks_now_ns() < patience_ns)
+			continue;
+		fprintf(stderr, "%d sockets of UDP, not %d to %d; %d other descriptors, not %d to %d; %d timers; "
+				"%d mappings, not %d\n",
+			udp_sockets(), before->sockets, before->sockets + LANES, other_descriptors(),
+			before->others - GROWN, before->others, timers(), mappings(), before->maps);
+		CHECK(false);
+	}
 }
 
 /* Everything later to and from a dead peer ends in an error, too. */
@@ -388,9 +430,7 @@ static void veteran_turn(struct rank *rank, uint64_t turn, const struct held *be
 	__atomic_add_fetch(&ranks_shared->words[WORD_DONE], 1, __ATOMIC_ACQ_REL);
 	while (companion->open || !link_idle(companion)) /* the parent has it close */
 		rank_progress(rank);
-	while (!held_is(before))
-		for (int i = 0; i < 100; i++)
-			rank_progress(rank);
+	held_await(rank, before);
 	__atomic_add_fetch(&ranks_shared->words[WORD_DONE], 1, __ATOMIC_ACQ_REL);
 }
 
@@ -409,7 +449,7 @@ static void veteran(int self)
 	link_open(&rank, 1 - self, 0);
 	while (rank.links[1 - self].sequence < SETTLED)
 		rank_progress(&rank);
-	before.others = ranks_descriptors() - udp_sockets();
+	before.others = other_descriptors();
 	before.maps = mappings();
 	word_set(WORD_PUBLISHED + self, 1);
 	for (uint64_t turn = 1; turn <= (uint64_t)kills; turn++) {

@@ -544,9 +544,14 @@ static int ask_hosts(const char *wanted, uint64_t wait_ns, struct thole_mxoe_hos
 
 static void must_answer(const char *wanted, uint64_t wait_ns, const char *name)
 {
+	time_t end = time(NULL) + PATIENCE_SECONDS;
 	struct thole_mxoe_host host;
+	int count;
 
-	if (ask_hosts(wanted, wait_ns, &host) != 1)
+	do /* who says so once a second may be late */
+		count = ask_hosts(wanted, wait_ns, &host);
+	while (count == 0 && time(NULL) < end);
+	if (count != 1)
 		fail("%s does not answer, or more than it", wanted ? wanted : "the host");
 	must_be("the host", host.name, name);
 	must_be("its MAC", host.mac, "02:00:00:00:98:02");

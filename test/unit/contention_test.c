@@ -755,7 +755,7 @@ static void runnable__by_the_kernel(void **state)
 {
 	pid_t children[COMPUTING];
 	struct sysinfo info;
-	uint32_t most = 0;
+	uint32_t most = 0, now = 0;
 
 	(void)state;
 	for (int i = 0; i < COMPUTING; i++) {
@@ -773,7 +773,9 @@ static void runnable__by_the_kernel(void **state)
 	}
 	assert_in_range(most, COMPUTING + 1, 1000000);
 	assert_int_equal(sysinfo(&info), 0);
-	assert_in_range(__real_host_runnable(), COMPUTING + 1, info.procs - 1);
+	for (int i = 0; i < 100 && !(now > COMPUTING && now < info.procs); i++)
+		now = __real_host_runnable(); /* who changes cores just then counts twice, or not at all */
+	assert_in_range(now, COMPUTING + 1, info.procs - 1);
 	for (int i = 0; i < COMPUTING; i++) {
 		assert_int_equal(kill(children[i], SIGKILL), 0);
 		assert_int_equal(waitpid(children[i], NULL, 0), children[i]);
