@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import importlib.util
-import io
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from typing import NoReturn, TextIO
 
 from thole import __version__
+from thole.base.streams import streams
 from thole.base.trouble import Trouble
 
 # In the order of the help. Nothing else here knows the laboratory, whose one is left out where that is not installed.
@@ -36,17 +33,8 @@ COMMANDS = (
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-class Parser(argparse.ArgumentParser):
-    """Its status is that of an error also where nobody reads what it says of one."""
-
-    def error(self, message: str) -> NoReturn:
-        with _perhaps_unread():
-            super().error(message)
-        raise SystemExit(2)
-
-
 def parser() -> argparse.ArgumentParser:
-    top = Parser(
+    top = argparse.ArgumentParser(
         prog="thole", description="Message passing between processes of ordinary Linux machines."
     )
     top.add_argument("--version", action="version", version=f"thole {__version__}")
@@ -61,24 +49,27 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None) -> int:
     """Run a command. What it printed has left this process when this returns."""
-    _have_streams()
     _have_children()
-    try:
-        status = _status(words)
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:
-        # The reader of our output has gone (`thole info | head`): not worth a message.
-        _drop_streams()
-        return 0
-    except OSError as error:
-        if error.filename is None and _without_folder():
-            return _complain("the working folder is gone; cd to one that is there")
-        if error.filename is None and error.errno not in OUTPUT_ERRORS:
-            raise
-        what = error.filename or "the output cannot be written"
-        _drop_streams(sys.stdout)
-        return _complain(f"{what}: {error.strerror}")
+    with streams():
+        try:
+            status = _status(words)
+            sys.stdout.flush()
+            return status
+        except BrokenPipeError:
+            # Who read a capture, which goes past the streams (`thole trace -w - | head`), has gone: that ended it.
+            return 0
+        except OSError as error:
+            return _complain(_of_files(error))
+
+
+def _of_files(error: OSError) -> str:
+    """What is said of a file that could not be had, or of the standard output; others are raised."""
+    if error.filename is None and _without_folder():
+        return "the working folder is gone; cd to one that is there"
+    if error.filename is None and error.errno not in OUTPUT_ERRORS:
+        raise error
+    _drop_output()
+    return f"{error.filename or 'the output cannot be written'}: {error.strerror}"
 
 
 def _status(words: list[str] | None) -> int:
@@ -100,8 +91,7 @@ def _status(words: list[str] | None) -> int:
 def _command(words: list[str] | None) -> int:
     known = parser()
     if not (sys.argv[1:] if words is None else words):
-        with _perhaps_unread():
-            known.print_help(sys.stderr)
+        known.print_help(sys.stderr)
         return 2
     try:
         arguments, rest = known.parse_known_args(words)
@@ -114,31 +104,8 @@ def _command(words: list[str] | None) -> int:
 
 
 def _complain(text: str, status: int = 2) -> int:
-    with _perhaps_unread():
-        print(f"thole: {text}", file=sys.stderr)
+    print(f"thole: {text}", file=sys.stderr)
     return status
-
-
-@contextlib.contextmanager
-def _perhaps_unread() -> Iterator[None]:
-    """Around what is said on the standard error: where nobody reads that, the status has to do."""
-    try:
-        yield
-    except OSError:
-        _drop_streams()
-
-
-def _have_streams() -> None:
-    """Who closes an output (>&-) wants none of it; what its encoding lacks is written in ASCII."""
-    while (above := os.open(os.devnull, os.O_RDWR)) <= 2:  # else a pipe might become one; what is started inherits none
-        pass
-    os.close(above)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
-        elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _have_children() -> None:
@@ -156,9 +123,8 @@ def _without_folder() -> bool:
     return False
 
 
-def _drop_streams(*streams: TextIO) -> None:
-    """Lose what is left in them, so that Python does not complain of it at the end."""
+def _drop_output() -> None:
+    """Lose what is left in it, so that Python does not complain of it at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in streams or (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
+    os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -7,6 +7,7 @@ status 2; never a traceback.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -255,24 +256,58 @@ def test_output__full_is_said(
 def test_output__nobody_reads(
     thole: Tool, words: tuple[str, ...], hydra: Path, tmp_path: Path
 ) -> None:
+    with nobody() as pipe:
+        done = output(thole, words, pipe, hydra, tmp_path)
+    not_reached = words[0] == "peers"
+    assert (done.returncode, done.stderr) == (int(not_reached), "")
+
+
+@contextlib.contextmanager
+def nobody() -> Iterator[int]:
+    """A pipe whose reader has gone."""
     read, write = os.pipe()
     os.close(read)
     try:
-        done = output(thole, words, write, hydra, tmp_path)
+        yield write
     finally:
         os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_output__neither_is_the_complaint_read(thole: Tool, hydra: Path, tmp_path: Path) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    try:
+    with nobody() as pipe:
         for words in (("info", "weather"), ("run", "-n", "2", "mpiexec"), ("run", "--link", "x"), ("weather",), ()):
-            done = output(thole, words, write, hydra, tmp_path, write)
+            done = output(thole, words, pipe, hydra, tmp_path, pipe)
             assert done.returncode == 2, words
-    finally:
-        os.close(write)
+
+
+def test_setup__fails_though_nobody_reads_of_it(thole: Tool, hydra: Path, tmp_path: Path) -> None:
+    """The launcher's MPI has no libfabric, so that it cannot be set up."""
+    with nobody() as pipe:
+        words = ("setup", "--root", str(tmp_path), "--mpi", str(hydra))
+        assert output(thole, words, pipe, hydra, tmp_path, pipe).returncode == 2
+
+
+def test_tune__keeps_what_it_found_though_nobody_reads_it(thole: Tool, hydra: Path, tmp_path: Path) -> None:
+    with nobody() as pipe:
+        done = output(thole, ("tune", "--rounds", "1", "--sample-ms", "1"), pipe, hydra, tmp_path)
+    assert done.returncode == 0, done
+    assert "# eager_max, times as fast as" in (tmp_path / "thole" / "options").read_text()
+
+
+def test_progress__goes_on_where_nobody_reads() -> None:
+    """Its lines come between steps of what is measured, and may be written to a file at the end."""
+    code = """
+from thole.base import output
+from thole.base.streams import streams
+with streams(), output.progress(2, lines=True) as step:
+    step("one")
+    step("two")
+raise SystemExit(7)
+"""
+    with nobody() as pipe:
+        env = clean_environment(PYTHONPATH=str(ROOT / "python"))
+        done = subprocess.run([sys.executable, "-c", code], stderr=pipe, env=env, timeout=60, check=False)
+    assert done.returncode == 7
 
 
 def test_output__closed(thole: Tool, hydra: Path, tmp_path: Path) -> None:

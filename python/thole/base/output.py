@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a command writes for its user: the standard output, and files that are named on the command line.
 
-A file is tried before work begins, so that nobody measures for minutes and then has no place for the result. An
-output that ends early (a full disk, a reader that has gone) raises what cli.py knows how to say.
+A file is tried before work begins, so that nobody measures for minutes and then has no place for the result. A full
+disk raises what cli.py knows how to say; of a reader that goes, streams.py takes care.
 """
 
 from __future__ import annotations
@@ -21,21 +21,14 @@ from rich.table import Table
 from thole.base.trouble import Trouble
 
 
-class _Console(Console):
-    """Whose reader may go: that is cli.py's to judge, and not rich's, which ends the process with status 1."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def console(width: int, markup: bool = True) -> Console:
     """The standard output: as wide as the terminal, or of this width where it is none."""
-    return _Console(width=None if sys.stdout.isatty() else width, markup=markup)
+    return Console(width=None if sys.stdout.isatty() else width, markup=markup)
 
 
 def progress_console() -> Console:
     """Where bars are drawn while something runs."""
-    return _Console(stderr=True)
+    return Console(stderr=True)
 
 
 def table(*titles: str, right: Container[str] = ()) -> Table:

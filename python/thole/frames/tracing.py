@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from thole.base.streams import unread
 from thole.frames.capture import Seen, dropped_by_kernel, is_gone, receive
 from thole.frames.packets import Lines, packets
 from thole.frames.pcapng import Pcapng
@@ -48,7 +49,8 @@ class Sink:
 
     @property
     def full(self) -> bool:
-        return self.limit is not None and sum(self.count.values()) >= self.limit
+        """Whether it takes no more: it has as many as were asked for, or nobody reads them."""
+        return unread() or (self.limit is not None and sum(self.count.values()) >= self.limit)
 
     def take(self, seen: Seen) -> None:
         for packet in packets(seen.data, self.types):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from thole.base import host, native, paths, text
+from thole.base.streams import unread
 from thole.base.trouble import Trouble
 from thole.perf.results import WRONG_ARGUMENTS, Measured
 
@@ -84,7 +85,7 @@ def core_words(chosen: str | None) -> list[str]:
 
 
 def listen(arguments: argparse.Namespace) -> int:
-    """Become a listener; returns when it ends."""
+    """Become a listener; returns when it ends, or when nobody reads any more what it says."""
     words = ["--listen", "--port", str(arguments.port), *given_options(arguments)]
     words += core_words(getattr(arguments, "cores", None))
     words += ["--bind", arguments.bind] if arguments.bind else []
@@ -99,6 +100,8 @@ def listen(arguments: argparse.Namespace) -> int:
             else:
                 said = said.removeprefix("thole-perf: ").rstrip()
                 print(f"thole: {said}", file=sys.stderr, flush=True)
+            if unread():
+                return 0
         return 2 if process.wait() else 0
 
 
