@@ -33,8 +33,14 @@ FAILED = $(TOOL)/python test/failed.py --build $(BUILD)
 # Folders of the user's, whose names may have blanks: abspath would take each for several.
 STAGE = $(if $(DESTDIR),"$(if $(filter /%,$(firstword $(DESTDIR))),,$(CURDIR)/)$(DESTDIR)")
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
+# What make by sudo has made is root's; Meson would say so in a traceback.
+OWN = test ! -e $(1) || test -w $(1) || { echo "thole: $(1) is another user's, as after sudo make;" \
+	"sudo rm -r $(1), or name another folder: BUILD=..." >&2; exit 2; }
+# The loader looks into a cache for what is below /usr/local, where it looks there at all; who may not write that, as
+# below a prefix of their own, need not. `su` leaves /sbin out of PATH.
+TELL_LOADER = $(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
 
-.PHONY: help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean
+.PHONY: own help run check test test-all test-vm unit system sim mutants build setup-tests build-tests venvs bench install uninstall wheel driver-package clean
 .DEFAULT_GOAL := help
 
 help:
@@ -63,7 +69,10 @@ run: build venvs
 venvs: $(TOOL)/meson
 	@tools/venvs.sh $(VENV) $(MPIS)
 
-$(TOOL)/meson:
+own:
+	@$(call OWN,$(BUILD))
+
+$(TOOL)/meson: | own
 	@tools/packages.sh build
 	@tools/venvs.sh $(VENV) tool
 
@@ -141,6 +150,7 @@ papers: build
 	@$(VENV)/papers/bin/python lab/run.py --build $(BUILD) $(PAPERS)
 
 install: $(TOOL)/meson
+	@$(call OWN,$(BUILD)/release)
 	@tools/packages.sh build
 	@tools/packages.sh install
 	@test -f $(BUILD)/release/build.ninja || \
@@ -148,11 +158,13 @@ install: $(TOOL)/meson
 	@$(MESON) configure $(BUILD)/release -Dprefix="$(PREFIX)"
 	@$(MESON) compile -C $(BUILD)/release
 	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(STAGE))
+	@$(TELL_LOADER)
 
 uninstall: $(TOOL)/meson
 	@test -f $(BUILD)/release/build.ninja || { echo "thole: $(BUILD)/release, which knows what was installed, is gone;" \
 		"make install PREFIX=$(PREFIX) makes it again" >&2; exit 2; }
 	@PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/python tools/uninstall.py $(BUILD)/release "$(PREFIX)" $(STAGE)
+	@$(TELL_LOADER)
 
 wheel: $(TOOL)/meson
 	@tools/packages.sh build

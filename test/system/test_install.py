@@ -237,6 +237,45 @@ def test_uninstall__of_two_prefixes_the_one_that_is_named(build: Path, tmp_path:
         assert not list(prefix.rglob("*"))
 
 
+def test_install__tells_the_loader(build: Path, tmp_path: Path) -> None:
+    """Whose cache has the libraries of /usr/local on Debian; of a package it is the package manager's to tell it."""
+    meson_below(build)
+    toy_of(tmp_path)
+    told = tmp_path / "told"
+    fake = tmp_path / "bin" / "ldconfig"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho told >>{told}\nexit 1\n")  # as it fails for who is not root
+    fake.chmod(0o755)
+    env = clean_environment(XDG_STATE_HOME=str(tmp_path), PATH=f"{fake.parent}:{os.environ['PATH']}")
+    make = ("make", "-f", ROOT / "Makefile", "-C", tmp_path, f"TOOL={Path(sys.executable).parent}")
+    for what in ("install", "uninstall"):
+        ran(*make, what, f"PREFIX={tmp_path}/to", f"DESTDIR={tmp_path}/stage", env=env)
+        assert not told.exists()
+    for number, what in enumerate(("install", "uninstall"), 1):
+        ran(*make, what, f"PREFIX={tmp_path}/to", env=env)
+        assert told.read_text() == "told\n" * number
+
+
+def test_make__a_build_folder_of_another_user(build: Path, tmp_path: Path) -> None:
+    """As `sudo make install` leaves one."""
+    meson_below(build)
+    toy_of(tmp_path)
+    drop: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        drop = ["setpriv", "--inh-caps=-dac_override", "--bounding-set=-dac_override"]
+    make = (*drop, "make", "-f", ROOT / "Makefile", "-C", tmp_path, f"TOOL={Path(sys.executable).parent}")
+    (tmp_path / "build" / "release").mkdir(parents=True)
+    for folder, what in (("build/release", "install"), ("build", "build")):
+        (tmp_path / folder).chmod(0o500)
+        done = subprocess.run([*make, what], env=clean_environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stdout
+        assert done.stderr.startswith(f"thole: {folder} is another user's, as after sudo"), done.stderr
+        assert f"sudo rm -r {folder}" in done.stderr
+        (tmp_path / folder).chmod(0o700)
+
+
 def test_uninstall__not_what_is_below_another_prefix(build: Path, tmp_path: Path) -> None:
     """Meson says by its options which prefix is next, and by its list of files where they went before."""
     env = meson_below(build) | {"XDG_STATE_HOME": str(tmp_path)}
