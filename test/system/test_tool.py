@@ -221,7 +221,7 @@ def test_run__library_is_missing(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    refused(done, "libthole.so", "not installed", "pip install .")
+    refused(done, "libthole.so", "not installed", "install Thole again")
 
 
 @pytest.mark.parametrize(

@@ -655,6 +655,19 @@ def test_run__without_a_provider(
     refused(here("run", hydra, "-n", "2", "true"), "the headers of libfabric (libfabric-dev) are missing", "--reconfigure")
 
 
+def test_run__installed_without_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whatever installs it: without the headers it would be the same again."""
+    monkeypatch.setattr(paths, "_build", None)
+    monkeypatch.setattr(paths, "PACKAGE", tmp_path / "lib" / "thole")
+    monkeypatch.setattr(paths.sysconfig, "get_path", lambda _: str(tmp_path))
+    with pytest.raises(Trouble) as said:
+        paths.find(paths.PROVIDER)
+    assert said.value.remedy == "install libfabric-dev or your distribution's like, then Thole again"
+    with pytest.raises(Trouble) as said:
+        paths.find(paths.PERF)
+    assert said.value.remedy == "install Thole again"
+
+
 def test_run__no_more_processes(here: Here, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is named is the limit, and not the file that would be started."""
 

@@ -24,8 +24,8 @@ HEAP = "libthole-heap.so"
 UCX = "libucp.so.0"
 DISSECTOR = "thole.lua"
 
-# What is not built where headers are missing, which `make build` installs where it can.
-HEADERS = {PROVIDER: "libfabric (libfabric-dev)", UCX: "UCX (libucx-dev)"}
+# What is not built where headers are missing, which `make build` installs where it can: of what, and their package.
+HEADERS = {PROVIDER: ("libfabric", "libfabric-dev"), UCX: ("UCX", "libucx-dev")}
 
 PACKAGE = Path(__file__).resolve().parent.parent  # thole, with this folder in it
 
@@ -116,15 +116,25 @@ def find(name: str) -> Path:
         for candidate in (place / name, *sorted(place.glob(f"{name}.*.*"))):
             if is_file(candidate):
                 return candidate
+    raise _missing(name)
+
+
+def _missing(name: str) -> Trouble:
     tree = build_tree()
-    if tree is not None and is_file(tree / "build.ninja") and name in HEADERS:
-        raise Trouble(
-            f"{name} is not built in {tree}, as where the headers of {HEADERS[name]} are missing",
+    of, package = HEADERS.get(name, ("", ""))
+    if tree is not None and is_file(tree / "build.ninja") and of:
+        return Trouble(
+            f"{name} is not built in {tree}, as where the headers of {of} ({package}) are missing",
             f"install these, then: meson setup --reconfigure {tree}; ninja -C {tree}",
         )
     if tree is not None:
-        raise Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
-    raise Trouble(f"{name} is not installed with {PACKAGE}", "reinstall Thole: pip install .")
+        return Trouble(f"{name} is not built in {tree}", "run `make build` in the source folder")
+    if of:
+        return Trouble(
+            f"{name} is not installed with {PACKAGE}, as where the headers of {of} were missing when that was built",
+            f"install {package} or your distribution's like, then Thole again",
+        )
+    return Trouble(f"{name} is not installed with {PACKAGE}", "install Thole again")
 
 
 def preloadable(name: str) -> str:

@@ -99,7 +99,7 @@ class Place:
 def require(place: Place) -> Path:
     """The sources; says what else is missing, and how to get it."""
     if place.sources is None:
-        raise Trouble("the driver's sources are not installed with this Thole", "reinstall it: pip install .")
+        raise Trouble("the driver's sources are not installed with this Thole", "install it again")
     if os.geteuid() != 0:
         raise Trouble("only root installs or removes a kernel module", "sudo thole driver install")
     if not found("dkms"):
