@@ -153,6 +153,12 @@ def test_run__behind_what_hands_on_the_environment(thole: Tool, hydra: Path) -> 
         assert done.returncode == 0 and b"note:" not in done.stdout, done.stderr
 
 
+def test_run__behind_what_is_not_there(thole: Tool, hydra: Path) -> None:
+    """It was said that its first line, or its loader, were missing."""
+    done = thole("run", "/nowhere/numactl", "-N0", hydra, "true")
+    refused(done, "/nowhere/numactl is not found or not executable", "give its full path")
+
+
 @pytest.mark.parametrize(
     ("words", "warned"),
     [

@@ -22,15 +22,17 @@ from thole.base.trouble import Trouble, not_run
 from thole.mpi.families import FAMILIES, Mpi, family_names, numbers
 
 
-def identify(word: str, remedy: str = "") -> Mpi:
-    """What the launcher is. Raises Trouble with the remedy where that cannot be told."""
+def executable(word: str) -> Path:
+    """What a shell would run for this word. Raises Trouble where there is none."""
     path = shutil.which(word)
     if path is None:
-        raise Trouble(
-            f"{word} is not found or not executable",
-            "give its full path, or add its folder to PATH",
-        )
-    launcher = Path(os.path.abspath(path))
+        raise Trouble(f"{word} is not found or not executable", "give its full path, or add its folder to PATH")
+    return Path(path)
+
+
+def identify(word: str, remedy: str = "") -> Mpi:
+    """What the launcher is. Raises Trouble with the remedy where that cannot be told."""
+    launcher = Path(os.path.abspath(executable(word)))
     versions: list[str] = []
     for witness in _witnesses(launcher):
         banner = _banner(witness)

@@ -15,7 +15,7 @@ from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import interface, judge, launch, starters, told
 from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
-from thole.mpi.identify import identify
+from thole.mpi.identify import executable, identify
 from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
 from thole.mpi.launch import launcher_in
 from thole.mpi.program import PYTHON, identify_program, is_linked, uses_windows
@@ -326,18 +326,17 @@ def _mpi_of(command: list[str], mpi_name: str | None) -> Mpi:
     started = launch.starter_in(command)
     if launcher is None and mpi_name is None:
         _refuse_others(command)
-    path = shutil.which(launcher or command[0])
-    if path is None:
-        raise Trouble(f"{launcher or command[0]} is not found or not executable", "give its full path")
+    executable(command[0])  # behind which the launcher may stand
+    path = executable(launcher or command[0])
     if started is not None:
-        return _mpi_of_program(command, mpi_name, started, Path(path))
+        return _mpi_of_program(command, mpi_name, started, path)
     if mpi_name is None:
         return identify(_known(launcher, command))
     with contextlib.suppress(Trouble):
         found = identify(launcher) if launcher else None
         if found is not None and found.family.name == mpi_name:
             return found
-    return _by_name(mpi_name, Path(path))
+    return _by_name(mpi_name, path)
 
 
 def _known(launcher: str | None, command: list[str]) -> str:
