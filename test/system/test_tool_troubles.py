@@ -713,6 +713,17 @@ def test_driver__finds_roots_commands_beyond_path(
     assert dict(driver.status_rows(driver.Place(tmp_path, "")))["dkms"] == str(tmp_path / "sbin/modprobe")
 
 
+@pytest.mark.parametrize("action", ["install", "remove"])
+def test_driver__names_the_command_that_sudo_finds(
+    here: Here, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """Who was to remove it, and followed what was said, installed it."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for tool, named in (("/usr/bin/thole", "thole"), ("/home/a b/bin/thole", "'/home/a b/bin/thole'")):
+        monkeypatch.setattr(sys, "argv", [tool, "driver", action])
+        refused(here("driver", action), f"only root installs or removes a kernel module; sudo {named} driver {action}")
+
+
 def test_driver__one_that_stays_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """modprobe is content with the module that is loaded, whatever was installed: that it stays is told."""
     monkeypatch.setattr(driver, "SBIN", ())

@@ -9,6 +9,7 @@ unless the nearer one is incomplete.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import sysconfig
 from pathlib import Path
@@ -58,6 +59,13 @@ def use_build(directory: str) -> None:
     """Look in this build directory first; called by the launcher that meson leaves in it."""
     global _build
     _build = Path(directory).resolve()
+
+
+def by_root(*words: str) -> str:
+    """How this very tool is run with sudo, which looks into folders of the system alone (secure_path)."""
+    tool = os.path.abspath(sys.argv[0])
+    found = os.path.basename(tool) != "thole" or os.path.dirname(tool) in ("/usr/bin", "/bin")
+    return shlex.join(["sudo", "thole" if found else tool, *words])
 
 
 def build_tree() -> Path | None:

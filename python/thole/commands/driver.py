@@ -96,12 +96,12 @@ class Place:
         return f"{log} says why" if paths.is_file(log) else "run it by hand to see why"
 
 
-def require(place: Place) -> Path:
+def require(place: Place, action: str) -> Path:
     """The sources; says what else is missing, and how to get it."""
     if place.sources is None:
         raise Trouble("the driver's sources are not installed with this Thole", "install it again")
     if os.geteuid() != 0:
-        raise Trouble("only root installs or removes a kernel module", "sudo thole driver install")
+        raise Trouble("only root installs or removes a kernel module", paths.by_root("driver", action))
     if not found("dkms"):
         raise Trouble("dkms is not installed", "apt install dkms, or your distribution's like")
     return place.sources
@@ -172,7 +172,7 @@ def make_for_others(place: Place, kernels: list[str]) -> None:
 
 
 def install(place: Place) -> int:
-    sources = require(place)
+    sources = require(place, "install")
     headers = place.headers(place.kernel)
     if not headers.exists():
         raise Trouble(
@@ -201,7 +201,7 @@ def install(place: Place) -> int:
 
 
 def remove(place: Place) -> int:
-    sources = require(place)
+    sources = require(place, "remove")
     if place.here and loaded():
         complaint = system("modprobe", "-r", NAME)
         if complaint:

@@ -134,9 +134,7 @@ def link(setup: Setup, mpi: Mpi, provider: Path, folder: Path) -> None:
         )
         return
     if not output.writable(path):
-        raise Trouble(
-            f"{path} cannot be written", "run `thole setup` as root (sudo), or use `thole run`"
-        )
+        raise Trouble(f"{path} cannot be written", f"{paths.by_root('setup')}, or use `thole run`")
     setup.lines.append((mpi.label, f"link to {provider}", str(path)))
     if setup.dry:
         return
@@ -162,9 +160,7 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
         setup.lines.append((mpi.label, "is set already", str(path)))
         return
     if not output.writable(path):
-        raise Trouble(
-            f"{path} cannot be written", "run `thole setup` as root (sudo), or use `thole run`"
-        )
+        raise Trouble(f"{path} cannot be written", f"{paths.by_root('setup')}, or use `thole run`")
     setup.lines.append((mpi.label, "set " + "; ".join(lines), str(path)))
     if setup.dry:
         return

@@ -13,6 +13,7 @@ import struct
 import time
 from dataclasses import dataclass
 
+from thole.base import paths
 from thole.base.trouble import Trouble
 
 RECEIVE_BYTES = 64 << 20  # of the socket's buffer: bulk comes in bursts
@@ -34,9 +35,7 @@ def open_socket(interface: str | None, program: bytes) -> socket.socket:
             socket.AF_PACKET, socket.SOCK_RAW, 0 if interface is not None else everything
         )
     except PermissionError:
-        raise Trouble(
-            "a capture needs the capability CAP_NET_RAW", "run it with sudo: sudo thole trace"
-        ) from None
+        raise Trouble("a capture needs the capability CAP_NET_RAW", f"run it with {paths.by_root('trace')}") from None
     except OSError as error:
         raise Trouble(f"no packet socket: {error.strerror}", "see `thole info`") from None
     room = ctypes.create_string_buffer(program)
