@@ -24,12 +24,14 @@ from conftest import ROOT, Compile, InstalledMpi, Tool, clean_environment
 from test_tool import refused, script
 from thole import cli
 from thole.base import blocks, host, paths
+from thole.base import output as outputs
 from thole.base.trouble import Trouble
-from thole.commands import driver, peers, tuned
+from thole.commands import driver, peers, setup, tuned
 from thole.frames import packets
 from thole.mpi import families
 from thole.mpi import program as programs
 from thole.mpi.families import Mpi
+from thole.mpi.identify import identify
 from thole_lab import compare, process
 
 Here = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -495,6 +497,23 @@ def test_setup__of_what_is_no_mpi_names_its_own_argument(thole: Tool) -> None:
     done = thole("setup", "--dry-run", "--mpi", "/bin/true")
     refused(done, "cannot tell which MPI", "thole setup --mpi PATH")
     assert "thole run" not in done.stderr
+
+
+def test_setup__of_all_does_what_can_be_done(
+    here: Here, mpis: dict[str, InstalledMpi], hydra: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An MPI without libfabric is there to stay, as Debian's MPICH is."""
+    able = next((one.mpi for one in mpis.values() if one.mpi.family.links), None)
+    if able is None:
+        pytest.skip("there is no MPI whose libfabric has a folder of providers")
+    other = identify(str(hydra))
+    for found, words, status in (([other, able], (), 0), ([other], (), 2), ([able], ("--mpi", hydra), 2)):
+        monkeypatch.setattr(setup, "installed", lambda found=found: found)
+        done = here("setup", "--dry-run", "--root", tmp_path, *words)
+        assert (done.returncode, done.stdout.count("not done:")) == (status, int(other in found or bool(words))), done
+    monkeypatch.setattr(setup, "installed", lambda: [able])
+    monkeypatch.setattr(outputs, "writable", lambda _: False)
+    assert here("setup", "--dry-run", "--root", tmp_path).returncode == 2, "what can be set up, and fails"
 
 
 def test_option__of_the_environment_and_the_file_too(

@@ -180,7 +180,8 @@ def block(setup: Setup, mpi: Mpi, file: Path, lines: tuple[str, ...]) -> None:
     replace(path, content, mode)
 
 
-def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
+def fabric_of(mpi: Mpi) -> Path:
+    """The libfabric that is to find the provider. Raises Trouble for an MPI that nobody can set up."""
     if has_ucx_alone(mpi):
         raise Trouble(
             f"{mpi.label} reaches Thole through UCX's interface, which no file of its own can say", "use `thole run`"
@@ -188,17 +189,21 @@ def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
     require_fabric(mpi)
     if mpi.fabric is None:
         raise Trouble(f"the libfabric of {mpi.label} was not found", "use `thole run`")
-    if mpi.family.links:
-        folder = provider_folder(mpi.fabric)
-        if folder is None:
-            raise Trouble(f"{mpi.fabric} has no folder of providers compiled in", "use `thole run`")
+    if mpi.family.links and provider_folder(mpi.fabric) is None:
+        raise Trouble(f"{mpi.fabric} has no folder of providers compiled in", "use `thole run`")
+    return mpi.fabric
+
+
+def install(setup: Setup, mpi: Mpi, fabric: Path, provider: Path) -> None:
+    folder = provider_folder(fabric) if mpi.family.links else None
+    if folder is not None:
         link(setup, mpi, provider, folder)
-        config = fabric_config(mpi.fabric)
+        config = fabric_config(fabric)
         if config is not None:
             block(setup, mpi, config, ("FI_PROVIDER=thole",))
     own = next((path for path in mpi.config_files if output.writable(setup.place(path))), None)
     if own is not None:
-        values = {"fabric": mpi.fabric, "provider_dir": provider.parent}
+        values = {"fabric": fabric, "provider_dir": provider.parent}
         block(setup, mpi, own, tuple(line.format(**values) for line in mpi.family.config_lines))
         if mpi.family.config_note:
             setup.lines.append((mpi.label, f"note: {mpi.family.config_note}", str(own)))
@@ -217,6 +222,28 @@ def install(setup: Setup, mpi: Mpi, provider: Path) -> None:
     setup.lines.append(
         (mpi.label, f"still needs `thole run`, or {' '.join(names)}: {reason}", "environment")
     )
+
+
+def install_all(setup: Setup, named: list[str]) -> bool:
+    """Whether all went well. An MPI that nobody can set up is no failure where others are found beside it."""
+    provider = paths.find(paths.PROVIDER).resolve()
+    mpis = [identify(path, KNOWN) for path in named] or installed()
+    if not mpis:
+        raise Trouble(
+            "no MPI was found in PATH, /usr/bin or this virtual environment",
+            "name one with --mpi PATH",
+        )
+    done = failed = 0
+    for mpi in mpis:
+        fabric = None
+        try:
+            fabric = fabric_of(mpi)
+            install(setup, mpi, fabric, provider)
+            done += 1
+        except (Trouble, OSError) as trouble:
+            failed += bool(named) or fabric is not None
+            setup.lines.append((mpi.label, f"not done: {trouble}", ""))
+    return done > 0 and failed == 0
 
 
 # ---- Undoing --------------------------------------------------------------------------------------
@@ -310,25 +337,13 @@ def main(arguments: argparse.Namespace) -> int:
         raise Trouble(f"{arguments.root} is not a folder", "create it, or leave --root out")
     setup = load(arguments.root.resolve())
     setup.dry = arguments.dry_run
-    failed = 0
+    well = True
     if arguments.undo:
         if arguments.mpi:
             raise Trouble("--undo takes back what was done for all MPIs", "leave out --mpi")
         undo(setup)
     else:
-        provider = paths.find(paths.PROVIDER).resolve()
-        mpis = [identify(path, KNOWN) for path in arguments.mpi] or installed()
-        if not mpis:
-            raise Trouble(
-                "no MPI was found in PATH, /usr/bin or this virtual environment",
-                "name one with --mpi PATH",
-            )
-        for mpi in mpis:
-            try:
-                install(setup, mpi, provider)
-            except (Trouble, OSError) as trouble:
-                failed += 1
-                setup.lines.append((mpi.label, f"not done: {trouble}", ""))
+        well = install_all(setup, arguments.mpi)
     table = output.table("", "", "")
     table.show_header = False
     for row in setup.lines:
@@ -337,4 +352,4 @@ def main(arguments: argparse.Namespace) -> int:
     if setup.dry:
         console.print("would be done:")
     console.print(table, highlight=False)
-    return 2 if failed else 0
+    return 0 if well else 2
