@@ -91,7 +91,9 @@ _thole()
 	prefix=${current%"${current##*[=:]}"}
 	IFS=$'\n'
 	COMPREPLY=($(IFS=$' \t\n'; _thole_candidates "${words[@]}"))
-	[[ $prefix == --*= ]] || COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
+	# What stands behind --option= is what was completed.
+	prefix=${prefix#--*=}
+	COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
 	[[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 	return 0
 }

@@ -486,6 +486,7 @@ def test_completion__values(build: Path, tmp_path: Path) -> None:
         pytest.skip("bash is not installed")
     (tmp_path / "folder").mkdir()
     (tmp_path / "file.png").touch()
+    (tmp_path / "a:b.png").touch()
     for line, words in (
         ("thole r", ["run"]),
         ("thole info h", ["host"]),
@@ -494,11 +495,14 @@ def test_completion__values(build: Path, tmp_path: Path) -> None:
         ("thole run --option eager", ["eager_max="]),
         ("thole run --option bulk=", ["auto", "ring", "one-copy", "cooperative", "direct"]),
         ("thole run --explain --option shm=o", ["on", "off"]),
+        ("thole run --option=shm=o", ["on", "off"]),
+        ("thole run --option=eager", ["eager_max="]),
+        ("thole perf --plot=a:", ["b.png"]),
         ("thole trace -i l", ["lo"]),
-        ("thole perf --plot ", ["file.png", "folder"]),
+        ("thole perf --plot ", ["a:b.png", "file.png", "folder"]),
         ("thole info --venvs ", ["folder"]),
         ("thole perf --rounds ", []),
         ("thole run --link udp mpiexec fi", ["file.png"]),
-        ("thole run mpiexec --mpi ", ["file.png", "folder"]),
+        ("thole run mpiexec --mpi ", ["a:b.png", "file.png", "folder"]),
     ):
         assert sorted(completed(build, line, cwd=tmp_path)[0]) == sorted(words), line
