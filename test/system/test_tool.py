@@ -19,7 +19,7 @@ from conftest import ROOT, InstalledMpi, Tool, clean_environment
 from jobs import in_full_only
 from thole import cli
 from thole.base import paths
-from thole.commands.tune import KNOBS
+from thole.commands.tune import KNOBS, try_knob
 from thole.mpi import families as mpi_table
 from thole_lab.benches import PINGPONGS, WAYS, Results
 from thole_lab.charts import summary
@@ -677,6 +677,30 @@ def test_tune__keeps_what_the_user_wrote_while_it_measured(
     assert cli.main(["tune", *TUNE]) == 0
     assert options.read_text().startswith("spin = 40us\nbulk_piece = 4k\n# >>> written by thole tune")
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("times", "chosen"),
+    [
+        ({"8k": [10], "16k": [2, 10], "32k": [5, 5], "64k": [6, 6], "128k": [10]}, "32k"),  # 16k was but lucky
+        ({"8k": [10], "16k": [2, 8], "32k": [5, 5], "64k": [10], "128k": [10]}, "32k"),  # and is still faster
+        ({"8k": [10], "16k": [2, 10], "32k": [5, 10], "64k": [9.9], "128k": [10]}, "8k"),
+    ],
+)
+def test_tune__the_best_that_wins_twice(
+    monkeypatch: pytest.MonkeyPatch, times: dict[str, list[float]], chosen: str
+) -> None:
+    """times: a value's latency when all are measured, and when it is measured against the default alone."""
+    left = {value: list(row) for value, row in times.items()}
+
+    def measured(words: list[str]) -> SimpleNamespace:
+        value = next(word for word in words if word.startswith("eager_max=")).partition("=")[2]
+        latency = left[value].pop(0) if len(left[value]) > 1 else left[value][0]
+        return SimpleNamespace(series={("latency", 8): SimpleNamespace(best=latency)})
+
+    monkeypatch.setattr("thole.commands.tune.measure", measured)
+    knob = next(knob for knob in KNOBS if knob.name == "eager_max")
+    assert try_knob(knob, "8k", {}, 1, 1, lambda _: None).chosen == chosen
 
 
 def test_tune__reset_leaves_no_empty_file(thole: Tool, tmp_path: Path) -> None:

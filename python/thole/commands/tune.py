@@ -83,10 +83,11 @@ def try_knob(
         return {value: speed(judge(runs[value]), base) for value in values}
 
     speeds = compared(list(dict.fromkeys((default, *knob.values))))
-    best = max(speeds, key=lambda value: speeds[value])
-    if best != default and speeds[best] >= GAIN_MIN:
+    sure = {default}
+    while (best := max(speeds, key=lambda value: speeds[value])) not in sure and speeds[best] >= GAIN_MIN:
         # The winner of many may be the luckiest: it has to win again, against the default alone.
         speeds[best] = min(speeds[best], compared([default, best])[best])
+        sure.add(best)
     return Outcome(knob, default, speeds, best if speeds[best] >= GAIN_MIN else default)
 
 
