@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -476,6 +477,24 @@ def test_option__refused_before_anything_is_started(
     assert not mark.exists()
     for command in (("perf",), ("perf", "--listen"), ("peers", "127.0.0.1"), ("compare",)):
         refused(here(*command, "--option", option), *words)
+
+
+def test_arguments__that_would_do_nothing(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THOLE_OPTIONS_FILE", str(tmp_path / "options"))
+    monkeypatch.setattr("thole.commands.tune.measure", None)  # nothing is measured
+    refused(here("tune", "--port", "5"), "--port is of a listener", "thole tune HOST")
+    refused(here("perf", "--port", "5"), "--port is of a listener", "--host")
+    refused(here("trace", "--keep", "64"), "--keep is of a file", "-w")
+
+
+def test_run__the_last_value_of_an_option_counts(here: Here, hydra: Path) -> None:
+    """Also by what is short for --option."""
+    short, long = ("--link", "udp"), ("--option", "link=raw")
+    for words, value in (((*short, *long), "raw"), ((*long, *short), "udp")):
+        done = here("run", "--explain", *words, hydra, "true")
+        assert re.search(rf"THOLE_LINK +{value} ", done.stdout), done
+    done = here("run", "--explain", "--interface", "lo", *short, hydra, "true")
+    assert re.search(r"THOLE_INTERFACE +lo ", done.stdout) and re.search(r"THOLE_LINK +udp ", done.stdout), done
 
 
 def test_option__of_no_name_is_told_without_its_value(thole: Tool, hydra: Path) -> None:

@@ -21,7 +21,7 @@ from thole.base.trouble import Trouble
 from thole.commands.arguments import add_listener, add_option, check_listener
 from thole.perf.display import picture, show, show_networks
 from thole.perf.program import core_words, given_options, listen, measure, measure_networks
-from thole.perf.results import NETWORKS, SIZES, TESTS
+from thole.perf.results import NETWORKS, PORT, SIZES, TESTS
 
 
 def _tests(arguments: argparse.Namespace) -> list[str]:
@@ -157,6 +157,8 @@ def main(arguments: argparse.Namespace) -> int:
             raise Trouble("--listen and --host exclude each other", "listen on the other host")
         return listen(arguments)
     check_listener(arguments)
+    if arguments.host is None and arguments.port != PORT:
+        raise Trouble("--port is of a listener", "name its host with --host, or listen with --listen")
     networks = _networks(arguments)
     words = words_of(arguments)
     if arguments.plot:

@@ -76,6 +76,41 @@ def _about_hosts(result: Plan) -> list[str]:
     return lines
 
 
+class _Short(argparse.Action):
+    """Short for --option NAME=, in one row with that: of several values of an option the last one counts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.option = [*namespace.option, f"{self.dest}={values}"]
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set one of Thole's options (see thole info options); may be repeated",
+    )
+    parser.add_argument(
+        "--link",
+        action=_Short,
+        choices=("auto", "udp", "raw", "both", "driver"),
+        help="how frames go between hosts; raw frames need CAP_NET_RAW or the driver (short for --option link=)",
+    )
+    parser.add_argument(
+        "--interface",
+        action=_Short,
+        metavar="NAME",
+        help="the network interface between hosts, by name or address (short for --option interface=)",
+    )
+
+
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "run",
@@ -95,23 +130,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="say at the end how many messages and bytes went which way; a rank without Thole is an error",
     )
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set one of Thole's options (see thole info options); may be repeated",
-    )
-    parser.add_argument(
-        "--link",
-        choices=("auto", "udp", "raw", "both", "driver"),
-        help="how frames go between hosts; raw frames need CAP_NET_RAW or the driver (short for --option link=)",
-    )
-    parser.add_argument(
-        "--interface",
-        metavar="NAME",
-        help="the network interface between hosts, by name or address (short for --option interface=)",
-    )
+    _add_options(parser)
     parser.add_argument(
         "--shared-heap",
         action="store_true",
@@ -140,11 +159,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
-    options = list(arguments.option)
-    for name in ("link", "interface"):
-        if getattr(arguments, name) is not None:
-            options.append(f"{name}={getattr(arguments, name)}")
-    result = plan(command, arguments.mpi, options, arguments.keep, arguments.shared_heap, arguments.through)
+    result = plan(command, arguments.mpi, arguments.option, arguments.keep, arguments.shared_heap, arguments.through)
     if arguments.explain:
         explain(result, output.console(160, markup=False))
         return 0

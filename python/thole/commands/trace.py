@@ -66,6 +66,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _check(arguments: argparse.Namespace) -> None:
     if len(arguments.port) > PORTS_MAX:
         raise Trouble("there are too many --port", f"repeat it at most {PORTS_MAX} times")
+    if arguments.keep and not arguments.write:
+        raise Trouble("--keep is of a file, and lines have all", "name the file with -w")
 
 
 def _open_file(name: str) -> io.RawIOBase:

@@ -198,6 +198,8 @@ def main(arguments: argparse.Namespace) -> int:
             write(path, rest)
             print(f"{path}: took out what tune wrote")
         return 0
+    if arguments.host is None and arguments.port != PORT:
+        raise Trouble("--port is of a listener on another host", "name the host: thole tune HOST")
     if not arguments.dry_run and not output.writable(path):
         raise Trouble(f"{path} cannot be written", "run it as who may, or with --dry-run")
     if arguments.host is not None:
