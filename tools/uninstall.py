@@ -18,6 +18,7 @@ from pathlib import Path
 
 SYSTEM = (Path("/usr"), Path("/usr/local"))  # prefixes whose folders are not ours, empty or not
 OURS = ("thole", "thole_lab", "mx_internals")
+DRIVER = Path("/etc/modules-load.d/thole.conf")  # by `thole driver install`; the package has its own in /usr/lib
 
 
 def introspect(build: str, what: str) -> object:
@@ -73,6 +74,12 @@ def main() -> int:
     if not destdir and linked_by_setup(prefix):
         print(
             f"thole setup made MPIs use what is below {prefix}; first: {prefix}/bin/thole setup --undo",
+            file=sys.stderr,
+        )
+        return 2
+    if not destdir and os.geteuid() == 0 and DRIVER.exists():  # who is not root has not installed it
+        print(
+            f"the kernel driver is installed, and would stay; first: {prefix}/bin/thole driver remove",
             file=sys.stderr,
         )
         return 2

@@ -6,6 +6,7 @@ The wheel is built once for all tests here, in <build>/wheel-build, which a seco
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
@@ -453,6 +454,28 @@ def test_uninstall__not_while_mpis_use_it(build: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "setup --undo" in done.stderr
+
+
+def test_uninstall__not_while_the_driver_is_there(
+    build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of root, that is: nobody else has installed it."""
+    monkeypatch.setenv("PATH", meson_below(build)["PATH"])
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    toy_of(tmp_path)
+    ran("meson", "setup", tmp_path / "build", tmp_path, f"-Dprefix={tmp_path}/to")
+    ran("meson", "install", "-C", tmp_path / "build")
+    made = importlib.util.spec_from_file_location("uninstall", ROOT / "tools" / "uninstall.py")
+    assert made is not None and made.loader is not None
+    uninstall = importlib.util.module_from_spec(made)
+    made.loader.exec_module(uninstall)
+    monkeypatch.setattr(uninstall, "DRIVER", tmp_path / "meson.build")
+    monkeypatch.setattr(sys, "argv", ["uninstall.py", str(tmp_path / "build")])
+    for user, status in ((0, 2), (1000, 0)):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert uninstall.main() == status
+        assert ("thole driver remove" in capsys.readouterr().err) == (status == 2)
+        assert (tmp_path / "to" / "share" / "thole" / "meson.build").exists() == (status == 2)
 
 
 # ---- bash completion -------------------------------------------------------------------------------
