@@ -127,7 +127,9 @@ def _environments(arguments: argparse.Namespace) -> dict[str, Environment]:
     if not found:
         raise Trouble(
             "no MPI with mpi4py was found",
-            "run `make venvs`, or name a folder of environments with --venvs",
+            "run `make venvs`, or name a folder of environments with --venvs"
+            if tree
+            else "`make venvs` in a clone of Thole makes build/venv there: name that with --venvs",
         )
     return found
 

@@ -174,6 +174,14 @@ def test_explain__prefix_on_other_hosts(thole: Tool, build: Path, tmp_path: Path
     flat = "".join(done.stdout.split())
     assert f"{build}/provider:/opt/thole/lib/thole:" in flat
     assert "or /opt/thole/lib/thole/libthole-fi.so" in done.stdout
+    look = next(line for line in done.stdout.splitlines() if "to see whether it does: " in line).partition(": ")[2]
+    ssh = 'ssh() { shift; sh -c "$*"; }; '  # what it does there
+    there = tmp_path / "lib" / "thole" / "libthole-fi.so"
+    there.parent.mkdir(parents=True)
+    there.touch()
+    elsewhere = look.replace(str(build), "/nowhere").replace("/opt/thole", str(tmp_path))
+    seen = subprocess.run(["sh", "-c", ssh + elsewhere], capture_output=True, text=True, check=False)
+    assert str(there) in seen.stdout and not seen.stderr, "one of them is enough"
 
 
 @pytest.mark.parametrize("words", [["-genvnone"], ["-genvlist", "PATH"], ["-envlist", "PATH"]])
@@ -751,7 +759,7 @@ def test_peers__names() -> None:
         ("[fe80::1]:3", "fe80::1", 3),
     ):
         assert peers.host_parse(text, 7471) == peers.Host(name, port)
-    for text in ("a:0", "a:b", "a:²"):
+    for text in ("a:0", "a:b", "a:²", "", ":1", "[]"):
         with pytest.raises(Trouble, match="is not a host"):
             peers.host_parse(text, 7471)
 

@@ -960,6 +960,14 @@ def test_jobs__end_although_we_are_told_twice(monkeypatch: pytest.MonkeyPatch, n
         signal.signal(number, before)
 
 
+def test_compare__where_it_may_find_environments(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a build tree `make venvs` changes nothing by itself."""
+    monkeypatch.setattr(compare, "find", lambda _: {})
+    refused(here("compare"), "no MPI with mpi4py was found; run `make venvs`, or name")
+    monkeypatch.setattr(paths, "build_tree", lambda: None)
+    refused(here("compare"), "no MPI with mpi4py was found; `make venvs` in a clone", "name that with --venvs")
+
+
 def test_compare__is_interrupted_by_a_hangup(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "measure", lambda *words: signal.raise_signal(signal.SIGHUP))
     before = signal.getsignal(signal.SIGHUP)

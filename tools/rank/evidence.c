@@ -145,12 +145,14 @@ void evidence_reason(const struct evidence *evidence, const struct report *repor
 			 report->reason);
 	else if (evidence->provider)
 		snprintf(reason, REASON_MAX,
-			 "it loaded Thole's provider, but its MPI opened no endpoint and went another way");
+			 "it loaded Thole's provider, but opened no endpoint: its MPI went another way, or it ended "
+			 "first");
 	else if (*evidence->ucx)
 		evidence_ucx(evidence, reason);
 	else if (evidence->library)
 		snprintf(reason, REASON_MAX,
-			 "it loaded Thole's library for UCX, but its MPI opened no endpoint and went another way");
+			 "it loaded Thole's library for UCX, but opened no endpoint: its MPI went another way, or it "
+			 "ended first");
 	else if (*evidence->fabric)
 		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->fabric);
 	else if (*evidence->mpi)

@@ -106,6 +106,8 @@ def host_parse(text: str, port: int) -> Host:
         if not mxoe_mac(text):
             raise Trouble(f"{text!r} is no address of MXoE", "write mxoe:52:54:00:12:34:01/1")
         return Host(text, 0)
+    if not text.strip("[]"):
+        raise Trouble(f"{text!r} is not a host", "write HOST or HOST:PORT")
     name, sign, digits = text.rpartition(":")
     if not sign or (name.count(":") and not name.startswith("[")):
         return Host(text.strip("[]"), port)

@@ -54,12 +54,15 @@ def _about_hosts(result: Plan) -> list[str]:
     if provider_path := result.environment().get("FI_PROVIDER_PATH"):
         files.insert(0, (paths.PROVIDER, provider_path.split(":")))
     name, path = files[0]
-    where = " or ".join(f"{folder}/{name}" for folder in path)
+    files_there = [f"{folder}/{name}" for folder in path]
+    look = f"ls -l {' '.join(files_there)}"
+    if len(path) > 1:  # it complains of those that are not there
+        look = shlex.quote(f"{look} 2>/dev/null")
     lines = [
         f"hosts: {named}" + (f" ({found.source})" if found.source else ""),
         "  ranks of one host talk through shared memory, others over Ethernet; Thole chooses for each pair",
-        f"  every host must have {where}",
-        f"    to see whether it does: ssh {first} ls -l {path[0]}/{name}",
+        f"  every host must have {' or '.join(files_there)}",
+        f"    to see whether it does: ssh {first} {look}",
     ]
     for name, folders in files[1:]:
         where = " or ".join(f"{folder}/{name}" for folder in folders)
