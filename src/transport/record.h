@@ -39,7 +39,7 @@ enum record_kind {
 	RECORD_BULK_OFFER,     /* help: copy window `tag` into what imm's shared offer describes */
 	RECORD_REGION,         /* may I reach region `tag` without you? */
 	/* yes: it is at arg 0, arg 1 bytes long; arg 2: your way in (door.c); arg 3: the accesses that it allows, 0:
-	 * no; imm: segment.withdrawals then, or all ones: there is no such region */
+	 * no; imm: segment.withdrawals then, or all ones: there is no such region, or it is not to be reached now */
 	RECORD_REGION_IS,
 };
 

@@ -5987,9 +5987,33 @@ FAULTS = [
     ),
     Fault(
         "who was shut out is made offers, whose way in cannot be written",
-        "src/transport/shm/door.c",
-        "if (link->shut_ns)\n		return 0;",
+        DOOR,
+        "if (!door_lets_in(link))\n		return 0;",
         "if (!link)\n		return 0;",
+    ),
+    Fault(
+        "a peer that was late once is shut out for good",
+        DOOR,
+        "if (!link->shut_ns)\n		return true;",
+        "if (link)\n		return !link->shut_ns;",
+    ),
+    Fault(
+        "a door is opened while somebody in a region stands before it",
+        DOOR,
+        "if (load_acquire(&link->in.segment->accessing) || link->offers_used ||",
+        "if (link->offers_used ||",
+    ),
+    Fault(
+        "a door is opened while somebody with an offer stands before it",
+        DOOR,
+        "if (load_acquire(&link->in.segment->accessing) || link->offers_used ||",
+        "if (load_acquire(&link->in.segment->accessing) ||",
+    ),
+    Fault(
+        "a region that is not to be reached while a door is shut is never asked for again",
+        "src/transport/shm/access.c",
+        "answer->imm = NO_REGION; /* not now",
+        "answer->arg[3] = 0; /* not now",
     ),
     Fault(
         "who stays in a region that ends goes on to write where it is mapped",
@@ -6196,10 +6220,10 @@ FAULTS = [
         "if (!error && row->put && !access_has_read(link, row->withdrawals))",
     ),
     Fault(
-        "who was shut out is let in for puts again",
+        "who is shut out is let in for puts",
         "src/transport/shm/access.c",
-        " && access && owner->options.one_copy && !link->shut_ns)",
-        " && access && owner->options.one_copy)",
+        "if (!door_lets_in(link)) {",
+        "if (!link) {",
     ),
     Fault(
         "a region that is not there when it is asked for is never asked for again",

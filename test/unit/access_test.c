@@ -691,7 +691,7 @@ static void unexpose_now(void)
 /* In a call that has not written yet, and does not come to it as its process is stopped: the door is shut. */
 static void unexpose__of_one_who_stands_before_the_door(void **state)
 {
-	static uint8_t many[4096];
+	static uint8_t many[4096] = {7};
 	uint64_t word = 5;
 
 	(void)state;
@@ -701,11 +701,57 @@ static void unexpose__of_one_who_stands_before_the_door(void **state)
 	assert_int_equal(kernel.writes, 1);
 	assert_false(unexposed_in_time);
 	assert_int_equal(target.memory[0], 0);
-	/* it is not trusted with another region */
+	/* it has gone, and comes to another region as before */
 	expose(THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
 	know();
-	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	make(true, many, sizeof(many), 0, 0);
+	assert_int_equal(kernel.writes, 2);
+	assert_int_equal(shm_puts(), 1);
+	assert_memory_equal(target.memory, many, sizeof(many));
+	pair_close(&target.pair);
+}
+
+static struct shm_peer *link_of_b(void)
+{
+	return shm_link(&target.pair.b->peers[target.pair.b_to_a]->base);
+}
+
+/* That b's region is to be reached is asked before a goes in, and answered while it stands there. */
+static void unexpose_and_answer(void)
+{
+	const struct record question = {.kind = RECORD_REGION, .length = RECORD_EXTERNAL, .tag = KEY};
+
+	unexpose_now();
+	expose(THOLE_ACCESS_PUT);
+	assert_int_equal(ring_push(peer_of_a(), &question, NULL, 0, 0), 0);
+	thole_progress(target.pair.b);
+}
+
+/* While anybody may still stand before it, a door that was shut is not opened for anything else. */
+static void unexpose__keeps_the_door_shut_meanwhile(void **state)
+{
+	static uint8_t many[4096] = {7};
+	uint64_t word = 5;
+
+	(void)state;
+	target_open(local_only);
+	kernel.before = unexpose_and_answer;
+	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), 0);
 	assert_int_equal(kernel.writes, 1);
+	assert_int_equal(shm_puts(), 0); /* not by the door */
+	assert_int_not_equal(link_of_b()->shut_ns, 0);
+	link_of_b()->offers_used = 1; /* somebody helps with a message */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	assert_int_equal(kernel.writes, 1);
+	link_of_b()->offers_used = 0;
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0); /* it asks again */
+	pair_progress(&target.pair, 10);
+	assert_int_equal(link_of_b()->shut_ns, 0);
+	make(true, many, sizeof(many), 0, 0);
+	assert_int_equal(kernel.writes, 2);
+	assert_int_equal(shm_puts(), 1);
+	assert_int_equal(target.memory[0], 7);
 	pair_close(&target.pair);
 }
 
@@ -728,13 +774,25 @@ static void unexpose__of_one_who_reads_late(void **state)
 	pair_close(&target.pair);
 }
 
-/* Who was shut out may not write any more, but what it sends still comes. */
+static void message_goes(uint64_t tag)
+{
+	uint8_t *bytes = pair_filled(tag, REGION), *back = calloc(1, REGION);
+	struct thole_request *receive;
+
+	assert_int_equal(thole_recv(target.pair.b, target.pair.b_to_a, back, REGION, tag, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, bytes, REGION, tag, 0, 0, NULL, NULL), 0);
+	assert_int_equal(pair_finish(&target.pair, target.pair.b, receive, NULL), 0);
+	pair_check(tag, back, REGION);
+	pair_progress(&target.pair, 10);
+	free(bytes);
+	free(back);
+}
+
+/* Who is shut out may not write, but what it sends still comes; and with its help, once it has gone. */
 static void unexpose__leaves_a_way_for_messages(void **state)
 {
 	static const char *const cooperative[] = {"network=off", "one_copy=on", "look_again=0", "bulk=cooperative",
 						  NULL};
-	uint8_t *bytes = pair_filled(3, REGION), *back = calloc(1, REGION);
-	struct thole_request *receive;
 	uint64_t word = 5;
 
 	(void)state;
@@ -742,12 +800,12 @@ static void unexpose__leaves_a_way_for_messages(void **state)
 	kernel.before = unexpose_now;
 	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), THOLE_ERR_KEY);
 	assert_false(unexposed_in_time);
-	assert_int_equal(thole_recv(target.pair.b, target.pair.b_to_a, back, REGION, 1, 0, 0, NULL, &receive), 0);
-	assert_int_equal(thole_send(target.pair.a, target.pair.a_to_b, bytes, REGION, 1, 0, 0, NULL, NULL), 0);
-	assert_int_equal(pair_finish(&target.pair, target.pair.b, receive, NULL), 0);
-	pair_check(3, back, REGION);
-	free(bytes);
-	free(back);
+	link_of_b()->in.segment->accessing = 1;
+	message_goes(3);
+	assert_int_equal(pair_counter(target.pair.b, "bulk_cooperative"), 0);
+	link_of_b()->in.segment->accessing = 0;
+	message_goes(4);
+	assert_int_equal(pair_counter(target.pair.b, "bulk_cooperative"), 1);
 	pair_close(&target.pair);
 }
 
@@ -915,6 +973,7 @@ int main(void)
 		cmocka_unit_test(unexpose__is_known_at_once),
 		cmocka_unit_test(unexpose__what_was_put_off),
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
+		cmocka_unit_test(unexpose__keeps_the_door_shut_meanwhile),
 		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
 		cmocka_unit_test(unexpose__of_one_who_reads_late),
 		cmocka_unit_test(unexpose__of_one_without_a_pid),

@@ -91,6 +91,10 @@ static void grant_fill(struct transport_peer *peer, const struct iovec *memory, 
 {
 	struct shm_peer *link = shm_link(peer);
 
+	if (!door_lets_in(link)) {
+		answer->imm = NO_REGION; /* not now: it is asked for again */
+		return;
+	}
 	answer->arg[0] = (uintptr_t)memory->iov_base;
 	answer->arg[1] = memory->iov_len;
 	answer->arg[2] = link->let_in ? door_way_in(link, DOOR_ACCESS) : door_open(link, DOOR_ACCESS);
@@ -115,7 +119,7 @@ static void grant_asked(struct transport_peer *peer, uint64_t key)
 	known = owner->up->region(peer, key, &memory, &access);
 	if (!known)
 		answer.imm = NO_REGION;
-	else if (told_note(shm_of(owner), key, &memory) && access && owner->options.one_copy && !link->shut_ns)
+	else if (told_note(shm_of(owner), key, &memory) && access && owner->options.one_copy)
 		grant_fill(peer, &memory, access, &answer);
 	link->reaches |= known;
 	owner->up->control(peer, &answer);

@@ -11,7 +11,8 @@
  *   writing  the sender's number goes to the peer's door first. If there is no such page, nothing else is written.
  *
  * The door is the receiver's, one for each peer, and can be shut: a sender that has claimed a block and does not come
- * to writing it (it is stopped, say) will not write any more. One that is inside says so by two numbers that differ;
+ * to writing it (it is stopped, say) will not write any more. It is opened again once nobody stands before it, since
+ * who was late has perhaps but waited for a core. One that is inside says so by two numbers that differ;
  * the kernel makes them equal as it leaves, whether or not the sender's program goes on. The second is in a page of
  * its own, which is never shut. These pages are two mappings from the beginning: where a process has as many as it may,
  * there is no door, and none that could not be shut.
@@ -84,12 +85,24 @@ static struct door *door_make(void)
 	return (struct door *)pages;
 }
 
+bool door_lets_in(struct shm_peer *link)
+{
+	if (!link->shut_ns)
+		return true;
+	if (load_acquire(&link->in.segment->accessing) || link->offers_used || /* partner: access_leave */
+	    mprotect(link->door, page_size(), PROT_READ | PROT_WRITE) != 0)
+		return false;
+	link->shut_ns = link->leave_ns = 0;
+	link->let_in = false;
+	return true;
+}
+
 uint64_t door_open(struct shm_peer *link, int index)
 {
 	uint64_t *way_in;
 
-	if (link->shut_ns)
-		return 0; /* nobody is let in any more, and its page cannot be written */
+	if (!door_lets_in(link))
+		return 0; /* its page cannot be written */
 	if (!link->door)
 		link->door = door_make();
 	if (!link->door)
@@ -124,7 +137,7 @@ bool door_is_left(const struct shm_peer *link, int index, uint64_t now_ns)
 	return link->shut_ns && now_ns - link->shut_ns >= SHUT_NS && !door_is_passed(link, index);
 }
 
-/* One that was shut stays for good: who stands before it must find nothing else at its address, where there is
+/* One that is shut stays for good: who stands before it must find nothing else at its address, where there is
  * little space. */
 void door_close(struct shm_peer *link)
 {

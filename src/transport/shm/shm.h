@@ -607,18 +607,21 @@ bool connect_lives(struct transport_peer *peer);
 /* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
 void *door_page(void);
 void door_page_free(void *page);
+/* Whether it lets in. One that was shut does again, if whoever stood before it has gone: the peer is in no region, and
+ * all offers to it have ended. */
+bool door_lets_in(struct shm_peer *link);
 /* Where the sender of offer number index (or DOOR_ACCESS) goes in: an address of this process; 0 without memory, or
- * where it was shut. */
+ * while it is shut. */
 uint64_t door_open(struct shm_peer *link, int index);
 /* Where it goes out again, by the address of its way in. */
 uint64_t door_way_out(uint64_t way_in);
-/* Nobody gets in any more. Whoever is inside stays. */
+/* Nobody gets in. Whoever is inside stays. */
 void door_shut(struct shm_peer *link, uint64_t now_ns);
 /* The same, without opening it anew. */
 uint64_t door_way_in(const struct shm_peer *link, int index);
 /* Whether the sender is inside. */
 bool door_is_passed(const struct shm_peer *link, int index);
-/* Whether nobody is inside any more since it was shut. */
+/* Whether it is shut, and nobody is inside any more. */
 bool door_is_left(const struct shm_peer *link, int index, uint64_t now_ns);
 void door_close(struct shm_peer *link);
 
