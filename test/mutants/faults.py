@@ -6000,14 +6000,38 @@ FAULTS = [
     Fault(
         "a door is opened while somebody in a region stands before it",
         DOOR,
-        "if (load_acquire(&link->in.segment->accessing) || link->offers_used ||",
+        "if (shm_access_writes(link) || link->offers_used ||",
         "if (link->offers_used ||",
     ),
     Fault(
         "a door is opened while somebody with an offer stands before it",
         DOOR,
-        "if (load_acquire(&link->in.segment->accessing) || link->offers_used ||",
-        "if (load_acquire(&link->in.segment->accessing) ||",
+        "if (shm_access_writes(link) || link->offers_used ||",
+        "if (shm_access_writes(link) ||",
+    ),
+    Fault(
+        "who reads a region for long is shut out of all",
+        "src/transport/shm/access.c",
+        "return accessing != ACCESSING_NONE && accessing != ACCESSING_GET;",
+        "return accessing != ACCESSING_NONE;",
+    ),
+    Fault(
+        "who goes into a region to put says that it but reads",
+        "src/transport/shm/access.c",
+        "put ? ACCESSING_PUT : ACCESSING_GET);",
+        "put ? ACCESSING_GET : ACCESSING_PUT);",
+    ),
+    Fault(
+        "who is past the door finds it shut",
+        "src/transport/shm/access.c",
+        " && shm_access_writes(link) &&\n	       !door_is_passed(link, DOOR_ACCESS);",
+        " && shm_access_writes(link);",
+    ),
+    Fault(
+        "who was late at the end of one region is late at the next",
+        "src/transport/shm/access.c",
+        "		link->leave_ns = 0; /* it has left what ended before */",
+        "		link->leave_ns += 0;",
     ),
     Fault(
         "a region that is not to be reached while a door is shut is never asked for again",

@@ -6,7 +6,9 @@
  * process_vm_readv and process_vm_writev are counted, and something can happen in the middle of one.
  */
 #include <errno.h>
+#include <pthread.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "endpoint/turn.h"
 #include "pair.h"
@@ -20,6 +22,7 @@ static struct {
 	int reads, writes;
 	int error;             /* that calls come to */
 	void (*before)(void);  /* once */
+	void (*amid)(void);    /* once, when the first word is written and nothing else */
 } kernel;
 
 static struct {
@@ -51,7 +54,14 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *local, unsigned l
 ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
 				 const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
+	void (*happens)(void) = kernel.amid;
+
 	kernel_call(&kernel.writes);
+	kernel.amid = NULL;
+	if (happens) {
+		assert_int_equal(__real_process_vm_writev(pid, local, 1, remote, 1, flags), sizeof(uint64_t));
+		happens();
+	}
 	return kernel.error ? -1 : __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
 }
 
@@ -800,12 +810,110 @@ static void unexpose__leaves_a_way_for_messages(void **state)
 	kernel.before = unexpose_now;
 	assert_int_equal(finish(start(true, &word, sizeof(word), 0, 0)), THOLE_ERR_KEY);
 	assert_false(unexposed_in_time);
-	link_of_b()->in.segment->accessing = 1;
+	link_of_b()->in.segment->accessing = ACCESSING_PUT;
 	message_goes(3);
 	assert_int_equal(pair_counter(target.pair.b, "bulk_cooperative"), 0);
-	link_of_b()->in.segment->accessing = 0;
+	link_of_b()->in.segment->accessing = ACCESSING_NONE;
 	message_goes(4);
 	assert_int_equal(pair_counter(target.pair.b, "bulk_cooperative"), 1);
+	pair_close(&target.pair);
+}
+
+/* Another region of b's, which a knows, in memory that peers map. */
+static struct {
+	void *memory;
+	struct thole_region *region;
+} other;
+
+static void other_open(void)
+{
+	uint64_t word;
+	struct iovec segment = {&word, sizeof(word)};
+	struct thole_request *request;
+
+	assert_int_equal(thole_alloc(REGION, &other.memory), 0);
+	memset(other.memory, 1, REGION);
+	assert_int_equal(thole_expose(target.pair.b, other.memory, REGION, THOLE_ACCESS_GET, KEY + 1, NULL,
+				      &other.region),
+			 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(thole_get(target.pair.a, target.pair.a_to_b, &segment, 1, KEY + 1, 0, 0, NULL,
+					   &request),
+				 0);
+		assert_int_equal(finish(request), 0);
+		pair_progress(&target.pair, 10);
+	}
+	kernel.reads = kernel.writes = 0;
+}
+
+/* Nothing is taken from anybody for its end. */
+static void other_close(void)
+{
+	struct arena_place place;
+
+	assert_true(arena_find(other.memory, REGION, &place));
+	thole_free(other.memory);
+}
+
+static void *other_end(void *unused)
+{
+	(void)unused;
+	thole_unexpose(target.pair.b, other.region);
+	return NULL;
+}
+
+static pthread_t other_ends;
+
+/* Until it has been waited for long. */
+static void other_ends_meanwhile(void)
+{
+	const struct segment *segment = link_of_b()->in.segment;
+	uint64_t withdrawals = load_acquire(&segment->withdrawals);
+
+	assert_int_equal(pthread_create(&other_ends, NULL, other_end, NULL), 0);
+	while (load_acquire(&segment->withdrawals) == withdrawals)
+		clock_sleep(1000000);
+	clock_sleep(60000000);
+}
+
+/* A put that has begun is the kernel's to end: nothing is shut for it, and nobody takes it for one that stands. */
+static void unexpose__amid_a_long_put_elsewhere(void **state)
+{
+	static uint8_t many[20000] = {7};
+
+	(void)state;
+	target_open(local_only);
+	other_open();
+	kernel.amid = other_ends_meanwhile;
+	make(true, many, sizeof(many), 0, 0);
+	assert_int_equal(pthread_join(other_ends, NULL), 0);
+	assert_int_equal(shm_puts(), 1);
+	assert_int_equal(target.memory[0], 7);
+	other_close();
+	pair_close(&target.pair);
+}
+
+static void other_ends_at_once(void)
+{
+	other_end(NULL);
+	assert_int_equal(link_of_b()->shut_ns, 0);
+}
+
+/* Who reads can do no harm, and is shut out of nothing. */
+static void unexpose__amid_a_long_get_elsewhere(void **state)
+{
+	static uint8_t many[20000];
+
+	(void)state;
+	target_open(local_only);
+	other_open();
+	kernel.before = other_ends_at_once;
+	assert_int_equal(finish(start(false, many, sizeof(many), 0, 0)), 0);
+	assert_null(kernel.before);
+	/* it has its time again when it puts */
+	know();
+	assert_int_equal(link_of_b()->leave_ns, 0);
+	other_close();
 	pair_close(&target.pair);
 }
 
@@ -975,6 +1083,8 @@ int main(void)
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
 		cmocka_unit_test(unexpose__keeps_the_door_shut_meanwhile),
 		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
+		cmocka_unit_test(unexpose__amid_a_long_put_elsewhere),
+		cmocka_unit_test(unexpose__amid_a_long_get_elsewhere),
 		cmocka_unit_test(unexpose__of_one_who_reads_late),
 		cmocka_unit_test(unexpose__of_one_without_a_pid),
 		cmocka_unit_test(unexpose__does_not_wait_for_nobody),

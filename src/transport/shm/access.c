@@ -14,9 +14,9 @@
  *
  * Nobody is in a region that is exposed no more: who goes in says so first (segment.accessing) and looks then whether
  * any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits then for
- * those who are in. Whoever does not come out, because he was stopped, say, finds the door shut before he has written
- * (door.c), and what he has mapped is not that memory any more. That it still is the same process is known as for
- * messages: copy.c.
+ * those who are in. Whoever is in to put and does not come out, because he was stopped, say, finds the door shut before
+ * he has written (door.c), and what he has mapped is not that memory any more. Who reads looks once more when he has,
+ * and throws away what came too late. That it still is the same process is known as for messages: copy.c.
  *
  * What goes wrong is done again by records, and the target says why it may not be; a put that was half done is done
  * once more, before its origin knows that it is done, though who looks at the memory may see both. Atomics go by
@@ -122,6 +122,8 @@ static void grant_asked(struct transport_peer *peer, uint64_t key)
 	else if (told_note(shm_of(owner), key, &memory) && access && owner->options.one_copy)
 		grant_fill(peer, &memory, access, &answer);
 	link->reaches |= known;
+	if (!load_acquire(&link->in.segment->accessing))
+		link->leave_ns = 0; /* it has left what ended before */
 	owner->up->control(peer, &answer);
 }
 
@@ -136,6 +138,21 @@ static void access_close_to(struct shm_peer *link, uint64_t now_ns)
 	fence_full(); /* partner: access_enter */
 }
 
+bool shm_access_writes(const struct shm_peer *link)
+{
+	uint32_t accessing = load_acquire(&link->in.segment->accessing); /* partner: access_leave */
+
+	return accessing != ACCESSING_NONE && accessing != ACCESSING_GET;
+}
+
+/* Whether it has had its time, and is about to write all the same. Not so who is past the door: the kernel copies for
+ * him, and that ends. */
+static bool access_is_late(const struct shm_peer *link, uint64_t now_ns)
+{
+	return link->reaches && link->door && now_ns - link->leave_ns >= LEAVE_NS && shm_access_writes(link) &&
+	       !door_is_passed(link, DOOR_ACCESS);
+}
+
 bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns)
 {
 	if (!link->reaches)
@@ -146,9 +163,10 @@ bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns)
 	}
 	if (now_ns - link->leave_ns < LEAVE_NS)
 		return false;
-	if (!link->door)
-		return true; /* he can but read */
-	door_shut(link, now_ns);
+	if (!link->door || !shm_access_writes(link))
+		return true; /* he can but read, and will see that it was too late: access_has_read */
+	if (access_is_late(link, now_ns))
+		door_shut(link, now_ns);
 	return door_is_left(link, DOOR_ACCESS, now_ns);
 }
 
@@ -161,11 +179,6 @@ static void access_unshare(struct shm *shm, struct list_node *ended)
 		blocks()->withdraw(memory->iov_base, memory->iov_len);
 		lend_withdraw(shm->owner, &(struct vector){memory, 1, memory->iov_len});
 	}
-}
-
-static bool access_is_late(const struct shm_peer *link, uint64_t now_ns)
-{
-	return link->reaches && load_acquire(&link->in.segment->accessing) && now_ns - link->leave_ns >= LEAVE_NS;
 }
 
 /* Waits until nobody is in any region of ours, of which these end. */
@@ -293,21 +306,21 @@ static const struct grant *access_grant(struct transport_access *access)
 
 /* ---- Accesses --------------------------------------------------------------------------------------- */
 
-static bool access_enter(struct shm_peer *link, uint64_t withdrawals)
+static bool access_enter(struct shm_peer *link, bool put, uint64_t withdrawals)
 {
 	struct segment *segment = link->out.segment;
 
-	store_relaxed(&segment->accessing, 1);
+	store_relaxed(&segment->accessing, put ? ACCESSING_PUT : ACCESSING_GET);
 	fence_full(); /* partner: access_close_to */
 	if (load_acquire(&segment->withdrawals) == withdrawals)
 		return true;
-	store_release(&segment->accessing, 0);
+	store_release(&segment->accessing, ACCESSING_NONE);
 	return false;
 }
 
 static void access_leave(struct shm_peer *link)
 {
-	store_release(&link->out.segment->accessing, 0);
+	store_release(&link->out.segment->accessing, ACCESSING_NONE);
 }
 
 /* Whether what was read is what was in the region: who reads for long is not waited for. */
@@ -335,7 +348,7 @@ static int row_copy(struct shm_peer *link, const struct access_row *row)
 	uint64_t done;
 	int error;
 
-	if (!access_enter(link, row->withdrawals))
+	if (!access_enter(link, row->put, row->withdrawals))
 		return EFAULT;
 	error = row->put ? copy_write(link, row->door, &link->access_calls, &here, &there, 0, row->bytes)
 			 : copy_read(link, &here, &there, 0, row->bytes, &done);
@@ -404,7 +417,7 @@ static bool access_mapped(struct transport_access *access, const struct grant *g
 	bool shared = grant->here.mapping && (grant->here.write || !access->put);
 	void *memory = shared ? grant->here.memory + access->offset : attach_find(peer, address, length, access->put);
 
-	if (!memory || !access_enter(link, grant->number))
+	if (!memory || !access_enter(link, access->put, grant->number))
 		return false;
 	if (access->put)
 		vector_read(access->vector, 0, memory, length);

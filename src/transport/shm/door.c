@@ -89,7 +89,7 @@ bool door_lets_in(struct shm_peer *link)
 {
 	if (!link->shut_ns)
 		return true;
-	if (load_acquire(&link->in.segment->accessing) || link->offers_used || /* partner: access_leave */
+	if (shm_access_writes(link) || link->offers_used ||
 	    mprotect(link->door, page_size(), PROT_READ | PROT_WRITE) != 0)
 		return false;
 	link->shut_ns = link->leave_ns = 0;

@@ -114,6 +114,9 @@ struct door {
 
 enum { DOOR_ACCESS = OFFERS };
 
+/* What who is in a region does there (access.c). */
+enum accessing { ACCESSING_NONE, ACCESSING_PUT, ACCESSING_GET };
+
 struct segment {
 	/* Written before the segment is handed over. */
 	uint64_t magic;
@@ -124,7 +127,7 @@ struct segment {
 	/* Written when its windows become its user's memory again: what is read from then on is anything. */
 	uint32_t withdrawn;
 	uint32_t first;           /* slot of the first record; written before the segment is handed over */
-	uint32_t accessing;       /* the producer reaches into regions of the consumer's, or is about to (access.c) */
+	uint32_t accessing;       /* enum accessing: the producer is in a region of the consumer's, or about to be */
 	uint32_t unused0[8];
 	/* The consumer's line. */
 	uint64_t consumed; /* slots it is through with, memory and all */
@@ -607,8 +610,8 @@ bool connect_lives(struct transport_peer *peer);
 /* A page of zeros that no other address space has, nor anything at its address; NULL without memory. */
 void *door_page(void);
 void door_page_free(void *page);
-/* Whether it lets in. One that was shut does again, if whoever stood before it has gone: the peer is in no region, and
- * all offers to it have ended. */
+/* Whether it lets in. One that was shut does again, if whoever stood before it has gone: the peer puts into no region,
+ * and all offers to it have ended. */
 bool door_lets_in(struct shm_peer *link);
 /* Where the sender of offer number index (or DOOR_ACCESS) goes in: an address of this process; 0 without memory, or
  * while it is shut. */
@@ -721,6 +724,8 @@ void shm_access_region_end(struct transport_owner *owner, uint64_t key);
 void shm_access_withdraw(struct transport_owner *owner);
 /* Whether the peer, which is gone, is out of all regions of ours. */
 bool shm_access_is_left(struct shm_peer *link, uint64_t now_ns);
+/* Whether the peer is in some region of ours to write. */
+bool shm_access_writes(const struct shm_peer *link);
 /* The peer is gone. */
 void shm_access_lost(struct transport_peer *peer);
 
