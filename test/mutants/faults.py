@@ -2526,8 +2526,14 @@ FAULTS = [
     Fault(
         "who never says who he is may stay",
         CONNECT,
-        "if (now_ns - watch->since_ns > GREETING_NS_MAX && ",
+        "if (now_ns > watch->since_ns + GREETING_NS_MAX && ",
         "if (now_ns == 0 && ",
+    ),
+    Fault(
+        "who has connected since the clock was read has said nothing for ages",
+        CONNECT,
+        "if (now_ns > watch->since_ns + GREETING_NS_MAX && ",
+        "if (now_ns - watch->since_ns > GREETING_NS_MAX && ",
     ),
     Fault(
         "a segment may get shorter while it is mapped",

@@ -575,7 +575,7 @@ static bool connect_greeting(struct transport_owner *owner, struct watch *watch)
 }
 
 /* Close connections that never said who they are, nor have by now: whoever has takes the end of his connection for that
- * of this process. */
+ * of this process. Some may be younger than now_ns: who connects is also let in between (connect_failed). */
 void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
@@ -585,7 +585,7 @@ void connect_expire(struct transport_owner *owner, uint64_t now_ns)
 		struct watch *watch = container_of(node, struct watch, node);
 
 		node = list_next(&shm->greetings, node);
-		if (now_ns - watch->since_ns > GREETING_NS_MAX && !connect_greeting(owner, watch))
+		if (now_ns > watch->since_ns + GREETING_NS_MAX && !connect_greeting(owner, watch))
 			greeting_end(shm, watch, true);
 	}
 }
