@@ -134,6 +134,12 @@ static int endpoint_all_off(void)
 			 count == 2 ? "both" : "all");
 }
 
+/* Whether one that could not be opened is no reason to go without an endpoint. */
+static bool transport_is_spared(enum transport_need need, int error)
+{
+	return need == TRANSPORT_WELCOME || (need == TRANSPORT_PERMITTED && error == THOLE_ERR_UNSUPPORTED);
+}
+
 /* Those that options want. Each may have a share in the address, which is whole for those that are opened after it.
  * What cannot be opened is done without, unless it has to be, or would be the only one. */
 static int endpoint_open_transports(struct thole_endpoint *endpoint)
@@ -161,7 +167,8 @@ static int endpoint_open_transports(struct thole_endpoint *endpoint)
 			error = error_set(THOLE_ERR_NOT_FOUND, "there is no network: %s",
 					  endpoint->absent[TRANSPORTS - 1]);
 		address_format(&owner->parts, &owner->address);
-		if (error && connects[i] == TRANSPORT_WELCOME && (transports[i]->beside_last || --left > 0)) {
+		if (error && transport_is_spared(connects[i], error) &&
+		    (transports[i]->beside_last || --left > 0)) {
 			snprintf(absent, ENDPOINT_REASON_MAX, "%s", thole_detail());
 			error = 0;
 		}

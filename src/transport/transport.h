@@ -186,7 +186,8 @@ struct transport_limits {
 /* What options say of a transport. */
 enum transport_need {
 	TRANSPORT_UNWANTED,
-	TRANSPORT_WELCOME,  /* if it can be opened */
+	TRANSPORT_WELCOME,   /* if it can be opened */
+	TRANSPORT_PERMITTED, /* it has to be opened, unless that is not permitted: UNSUPPORTED */
 	TRANSPORT_REQUIRED,
 };
 

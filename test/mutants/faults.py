@@ -3810,8 +3810,14 @@ FAULTS = [
     Fault(
         "an endpoint that may have no memory files is not opened",
         SHM,
-        "segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;",
-        "TRANSPORT_REQUIRED;",
+        "options->shm ? TRANSPORT_PERMITTED :",
+        "options->shm ? TRANSPORT_REQUIRED :",
+    ),
+    Fault(
+        "no descriptor is a reason to do without shared memory",
+        "src/endpoint/endpoint.c",
+        "(need == TRANSPORT_PERMITTED && error == THOLE_ERR_UNSUPPORTED)",
+        "need == TRANSPORT_PERMITTED",
     ),
     Fault(
         "who may have no shared memory is expected to have some",

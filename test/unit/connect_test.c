@@ -310,7 +310,7 @@ static struct greeted {
 
 /* What there is no room for, how often something was refused, and how often somebody's listener was connected to. */
 static struct {
-	bool watches, sockets;
+	bool watches, sockets, local; /* local: sockets of that kind alone */
 	int refused, asked;
 } wanting;
 
@@ -374,7 +374,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
 
 int __wrap_socket(int domain, int type, int protocol)
 {
-	if (!wanting.sockets)
+	if (!wanting.sockets && !(wanting.local && domain == AF_UNIX))
 		return __real_socket(domain, type, protocol);
 	wanting.refused++;
 	errno = EMFILE;
@@ -1322,7 +1322,7 @@ static void network__want_bounds_sleep(void **state)
 static int nothing_wanting(void **state)
 {
 	(void)state;
-	wanting.sockets = false;
+	wanting.sockets = wanting.local = false;
 	forbidden.memory = 0;
 	return 0;
 }
@@ -1584,7 +1584,9 @@ static void network__instead_of_shared_memory(void **state)
 		struct thole_request *receive;
 
 		forbidden.memory = reasons[i];
+		wanting.refused = 0;
 		assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_UNSUPPORTED);
+		assert_int_equal(wanting.refused, 1);
 		assert_non_null(strstr(thole_detail(), "memfd_create"));
 		pair.a = pair_endpoint(NULL, NULL, both);
 		forbidden.memory = i < 2 ? 0 : forbidden.memory;
@@ -1604,6 +1606,10 @@ static void network__instead_of_shared_memory(void **state)
 	forbidden.memory = 0;
 	assert_true(endpoint->base.state[TRANSPORT_SHM] != NULL);
 	thole_endpoint_close(endpoint);
+	wanting.local = true;
+	attr.options = both;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), THOLE_ERR_SYSTEM);
+	assert_non_null(strstr(thole_detail(), "Unix socket"));
 }
 
 static void network__refused(void **state)
@@ -2105,7 +2111,7 @@ int main(void)
 		cmocka_unit_test(shm__sockets_are_no_childs),
 		cmocka_unit_test(shm__dead_beside_a_child),
 		cmocka_unit_test(network__connects),
-		cmocka_unit_test_teardown(network__instead_of_shared_memory, nothing_forbidden),
+		cmocka_unit_test_teardown(network__instead_of_shared_memory, nothing_wanting),
 		cmocka_unit_test(network__refused),
 		cmocka_unit_test(network__of_one_user),
 		cmocka_unit_test(network__without_a_home),

@@ -38,7 +38,7 @@ static uint64_t *cookie_make(void)
 
 static int shm_wanted(const struct options *options, enum transport_need *need_p)
 {
-	*need_p = !options->shm ? TRANSPORT_UNWANTED : segment_is_forbidden() ? TRANSPORT_WELCOME : TRANSPORT_REQUIRED;
+	*need_p = options->shm ? TRANSPORT_PERMITTED : TRANSPORT_UNWANTED;
 	return 0;
 }
 
