@@ -29,7 +29,8 @@
 #define PLACE_BASE UINT64_C(0x200000000000)
 #define PLACE_MASK (PLACE_BASE - 4096)
 
-/* After a door was shut, the kernel has written a sender's first word or will not: it is a step away. */
+/* After a door was shut, the kernel has written a sender's first word or will not: it is a step away, for a thread that
+ * has a processor (docs/SECURITY.md). */
 enum { SHUT_NS = 100000000 };
 
 static void *pages_make(size_t size)
