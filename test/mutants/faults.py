@@ -3282,6 +3282,12 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "whose put has faulted seems to be inside of the door",
+        COPY,
+        "copy_once(link->pid, true, &ended, &(struct copy_word){0}, local, remote, offset, 0);",
+        "return EFAULT;",
+    ),
+    Fault(
         "a late writer finds the door open",
         DOOR,
         "\tmprotect(link->door, page_size(), PROT_READ);\n",

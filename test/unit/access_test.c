@@ -23,6 +23,7 @@ static struct {
 	int error;             /* that calls come to */
 	void (*before)(void);  /* once */
 	void (*amid)(void);    /* once, when the first word is written and nothing else */
+	bool faults;           /* nothing but the first word is written: once */
 } kernel;
 
 static struct {
@@ -61,6 +62,10 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 	if (happens) {
 		assert_int_equal(__real_process_vm_writev(pid, local, 1, remote, 1, flags), sizeof(uint64_t));
 		happens();
+	}
+	if (kernel.faults) {
+		kernel.faults = false;
+		return __real_process_vm_writev(pid, local, 1, remote, 1, flags);
 	}
 	return kernel.error ? -1 : __real_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
 }
@@ -819,6 +824,25 @@ static void unexpose__leaves_a_way_for_messages(void **state)
 	pair_close(&target.pair);
 }
 
+/* Who has passed the door, and finds that the memory behind it cannot be written, is out again: if it were stopped
+ * before its next put, that would not be told from a copy which has to be waited for. */
+static void unexpose__of_one_whose_put_has_faulted(void **state)
+{
+	static uint8_t many[20000] = {7};
+
+	(void)state;
+	target_open(local_only);
+	kernel.faults = true;
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	assert_int_equal(shm_puts(), 0);
+	assert_false(door_is_passed(link_of_b(), DOOR_ACCESS));
+	know();
+	kernel.before = unexpose_now;
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), THOLE_ERR_KEY);
+	assert_null(kernel.before);
+	pair_close(&target.pair);
+}
+
 /* Another region of b's, which a knows, in memory that peers map. */
 static struct {
 	void *memory;
@@ -1083,6 +1107,7 @@ int main(void)
 		cmocka_unit_test(unexpose__of_one_who_stands_before_the_door),
 		cmocka_unit_test(unexpose__keeps_the_door_shut_meanwhile),
 		cmocka_unit_test(unexpose__leaves_a_way_for_messages),
+		cmocka_unit_test(unexpose__of_one_whose_put_has_faulted),
 		cmocka_unit_test(unexpose__amid_a_long_put_elsewhere),
 		cmocka_unit_test(unexpose__amid_a_long_get_elsewhere),
 		cmocka_unit_test(unexpose__of_one_who_reads_late),

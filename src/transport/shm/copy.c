@@ -137,6 +137,8 @@ int copy_write(const struct shm_peer *link, uint64_t door, uint64_t *calls_p, co
 
 		if (size < 0 && errno != ESTALE)
 			return errno;
+		if (size == 0) /* it got in, and no further: else it would seem to be there from now on */
+			copy_once(link->pid, true, &ended, &(struct copy_word){0}, local, remote, offset, 0);
 		if (size <= 0)
 			return EFAULT;
 		offset += (uint64_t)size;
