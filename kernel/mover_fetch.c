@@ -292,7 +292,7 @@ static u32 arrival_take_some(struct arrival *arrival, u32 first, u32 end)
 	}
 	mover_count(arrival->mover, &shared->received, end - first);
 	mover_count(arrival->mover, &shared->received_bytes, length);
-	if (block_received(block, index, end - first, arrival->now_ns))
+	if (block_received(block, index, end - first, NULL, arrival->now_ns))
 		mover_fetch_over(fetch, 0);
 	return end;
 }

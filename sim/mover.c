@@ -435,7 +435,7 @@ static void known_data(struct known *known, struct moving *moving, const struct 
 		return;
 	}
 	vector_write(&moving->memory->vector, packet->data.offset, packet->payload, packet->length);
-	if (block_received(block, index, 1, mover->world->now_ns)) {
+	if (block_received(block, index, 1, NULL, mover->world->now_ns)) {
 		sim_mover_counts.fetched += moving->blocks.length;
 		moving_over(moving, 0);
 	}

@@ -208,7 +208,7 @@ static void transfer_arrived(struct world *world, struct event *event)
 		message->misses++;
 		return;
 	}
-	if (block_received(block, index, 1, world->now_ns)) {
+	if (block_received(block, index, 1, NULL, world->now_ns)) {
 		message->over = true;
 		block_fetch_end(&message->fetch);
 	} else {

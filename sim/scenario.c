@@ -820,6 +820,72 @@ static void run_starved(struct simulation *simulation)
 	settle_without_errors(simulation);
 }
 
+/* ---- Who has looked late misses what is lost as soon as others ------------------------------------------------- */
+
+enum {
+	AWAY_TIMES = 5,
+	AWAY_SHORT = 8,          /* bytes of a message in one frame, */
+	AWAY_LONG = 300 << 10,   /* and of one that is fetched, which takes 250 us */
+	/* until what was lost is there: time-outs of a trip of some 20 us, and of one of some 60 us */
+	AWAY_SHORT_NS = 2 * MILLISECOND,
+	AWAY_LONG_NS = 8 * MILLISECOND,
+};
+
+/* A message from the first process to the second. Who waits for an answer then may compute; or the network may carry
+ * nothing from cut_ns on, until all is lost that comes. Returns how long it takes from then on. */
+static uint64_t away_message(struct simulation *simulation, uint64_t length, bool computes, uint64_t cut_ns)
+{
+	struct world *world = &simulation->world;
+	struct process *from = process_at(simulation, 0), *to = process_at(simulation, 1);
+	struct op *receive = traffic_receive(to, from, length, 1, 0xff, 0);
+	struct op *send = traffic_send(from, to, length, 1, 0);
+	uint64_t start_ns = world->now_ns;
+
+	if (computes) {
+		world_run(world, start_ns + (length == AWAY_LONG ? 12u : 2u) * MICROSECOND);
+		process_compute(length == AWAY_LONG ? to : from, 300 * MILLISECOND);
+	}
+	if (cut_ns) {
+		world_run(world, start_ns + cut_ns);
+		network_cut(&simulation->network, 1, true);
+		world_run(world, start_ns + 300 * MICROSECOND);
+		network_heal(&simulation->network);
+		if (receive->ended)
+			world_fail(world, "nothing was lost");
+	}
+	start_ns = world->now_ns;
+	if (!run_op(simulation, receive, SECOND) || !run_op(simulation, send, SECOND))
+		world_fail(world, "a message does not get through");
+	start_ns = receive->ended_ns > start_ns ? receive->ended_ns - start_ns : 0;
+	world_run(world, world->now_ns + MILLISECOND);
+	return start_ns;
+}
+
+/* Short messages, whose sender computes, and long ones, whose receiver does, each while what it waits for arrives: it
+ * is not to take that for how long the way is. */
+static void run_away(struct simulation *simulation)
+{
+	struct world *world = &simulation->world;
+	uint64_t short_ns, long_ns;
+
+	setup_network(simulation, 2);
+	quiet_plan(simulation);
+	start_all(simulation);
+	for (int i = 0; i < 8 * AWAY_TIMES && !world->failed; i++) {
+		bool computes = i >= 7 * AWAY_TIMES;
+
+		away_message(simulation, AWAY_SHORT, computes, 0);
+		away_message(simulation, AWAY_LONG, computes, 0);
+	}
+	short_ns = away_message(simulation, AWAY_SHORT, false, MICROSECOND);
+	long_ns = away_message(simulation, AWAY_LONG, false, 100 * MICROSECOND);
+	snprintf(simulation->note, sizeof(simulation->note), "%.2f ms after the loss of a short message, %.2f of a "
+		 "long one's end;", (double)short_ns / MILLISECOND, (double)long_ns / MILLISECOND);
+	if (short_ns > AWAY_SHORT_NS || long_ns > AWAY_LONG_NS)
+		world_fail(world, "%s that is too long", simulation->note);
+	settle_without_errors(simulation);
+}
+
 /* ---- Many peers ----------------------------------------------------------------------------------------------- */
 
 static uint64_t memory_used(void)
@@ -923,6 +989,7 @@ const struct scenario scenarios[] = {
 	{"low-memory", run_low_memory, "pools that are exhausted", true},
 	{"apart", run_apart, "one slow and one dead peer beside others", false},
 	{"starved", run_starved, "processes that get no processor for seconds, as ways change", false},
+	{"away", run_away, "what is lost after processes have looked at nothing for a while", true},
 	{"all-to-all", run_all_to_all, "a thousand processes, each to each", false},
 	{"idle", run_idle, "ten thousand peers at rest", true},
 	{.name = NULL},

@@ -19,6 +19,7 @@ BOUNDS = {
     "handshake.h": ("handshake_limits",),
     "sequence.h": ("",),
     "transmit.h": ("transmit_limits",),
+    "trip.h": ("trip_limits",),
     "arrival.h": ("arrival_limits",),
     "pull.h": ("pull_limits",),
     "serve.h": ("serve_limits",),

@@ -889,6 +889,42 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a record's trip is as long as nobody looked",
+        TRANSMIT,
+        "trip_unseen(engine->away, sent_ns)",
+        "0",
+    ),
+    Fault(
+        "a block's trip is as long as nobody looked",
+        "src/transport/datagram/block.c",
+        "trip_unseen(away, block->asked_ns)",
+        "0 * trip_unseen(away, block->asked_ns)",
+    ),
+    Fault(
+        "the first look after a while is taken to find all that came",
+        "src/transport/datagram/trip.h",
+        "\tif (found == 0)\n\t\taway->to_ns = 0;",
+        "\taway->to_ns = 0 * found;",
+    ),
+    Fault(
+        "of two times in which nobody looked the first is forgotten",
+        "src/transport/datagram/trip.h",
+        "\t\tif (away->to_ns == 0)\n",
+        "",
+    ),
+    Fault(
+        "who looks seldom learns of no trip",
+        "src/transport/datagram/trip.h",
+        "sample_ns = trip_nearest(trip->smoothed_ns, least_ns, most_ns);",
+        "sample_ns = unseen_ns ? trip->smoothed_ns : most_ns;",
+    ),
+    Fault(
+        "the first trip is as long as nobody looked",
+        "src/transport/datagram/trip.h",
+        "sample_ns = trip_nearest(TRIP_FIRST_NS, least_ns, most_ns);",
+        "sample_ns = most_ns;",
+    ),
+    Fault(
         "the window of records has no bound",
         TRANSMIT,
         "connection->out.window = smaller(connection->out.window + acked, connection->engine->codec->unacked_max);",

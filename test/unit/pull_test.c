@@ -687,9 +687,9 @@ static bool together_receive(struct block *block, unsigned first, unsigned count
 	bool over = false;
 
 	if (!singly)
-		return block_received(block, first, count, now);
+		return block_received(block, first, count, NULL, now);
 	for (unsigned i = 0; i < count; i++)
-		over = block_received(block, first + i, 1, now);
+		over = block_received(block, first + i, 1, NULL, now);
 	return over;
 }
 

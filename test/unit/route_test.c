@@ -681,7 +681,7 @@ static void bulk__goes_aside_in_time(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 100; i++)
-		trip_measure(&connection->pull.peer.trip, SECOND_NS / 2);
+		trip_measure(&connection->pull.peer.trip, SECOND_NS / 2, 0);
 	stranger_rts(host, &packet, bytes);
 	start_ns = host->now_ns;
 	stranger_starves(host, connection, &packet);

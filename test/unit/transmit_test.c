@@ -817,6 +817,125 @@ static void timeout__is_short_again_after_progress(void **state)
 	vanish_both();
 }
 
+/* ---- Trips ---------------------------------------------------------------------------------------------------- */
+
+/* So many exchanges, after which the trip is known. */
+static void exchange(unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		send_one(8);
+		pass(1000000);
+	}
+}
+
+/* One sends a message, and looks again so long after its acknowledgement has come. */
+static void look_late(uint64_t late_ns)
+{
+	send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	while (wires[0].head == wires[0].tail) {
+		endpoint_advance(pair.b, now_ns);
+		now_ns += 10000;
+	}
+	now_ns += late_ns;
+	endpoint_advance(pair.a, now_ns);
+	assert_true(endpoint_drained(pair.a));
+}
+
+/* Who computes, or has no processor, finds the answer once it looks: how long that took was not the trip, and what is
+ * lost afterwards is missed as soon as before. */
+static void trip__is_not_how_late_one_looks(void **state)
+{
+	struct trip trip;
+	uint64_t lost_ns;
+
+	(void)state;
+	open_both();
+	exchange(20);
+	trip = connection_a()->out.trip;
+	for (int i = 0; i < 5; i++)
+		look_late(300000000);
+	assert_int_equal(connection_a()->out.trip.smoothed_ns, trip.smoothed_ns);
+	assert_int_equal(connection_a()->out.trip.deviation_ns, trip.deviation_ns);
+	send_one(8);
+	endpoint_advance(pair.a, now_ns);
+	assert_int_equal(lose(1), 1);
+	for (lost_ns = now_ns; wires[1].head == wires[1].tail; endpoint_advance(pair.a, now_ns))
+		now_ns = endpoint_deadline(pair.a);
+	assert_true(now_ns - lost_ns < RESEND_MIN_NS);
+	vanish_both();
+}
+
+/* A look of somebody who waits for the answer to what was sent then, and finds something; or the answer, too. */
+static void look(struct trip_away *away, uint64_t at_ns, unsigned found)
+{
+	trip_look(away, at_ns);
+	trip_looked(away, found);
+}
+
+static void answer(struct trip *trip, struct trip_away *away, uint64_t sent_ns, uint64_t at_ns)
+{
+	trip_look(away, at_ns);
+	trip_measure(trip, at_ns - sent_ns, trip_unseen(away, sent_ns));
+	trip_looked(away, 1);
+}
+
+/* Of two seldom looks the first has not found it: so long it took. */
+static void trip__is_learnt_by_seldom_looks(void **state)
+{
+	const uint64_t between_ns = 10 * TRIP_AWAY_NS, way_ns = 25 * between_ns - between_ns / 2;
+	struct trip trip = {.smoothed_ns = 30000, .deviation_ns = 1000};
+	struct trip_away away = {0};
+	uint64_t at_ns = 1000000000;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		uint64_t sent_ns = at_ns;
+
+		look(&away, sent_ns, 0);
+		for (at_ns += between_ns; at_ns - sent_ns < way_ns; at_ns += between_ns)
+			look(&away, at_ns, 0);
+		answer(&trip, &away, sent_ns, at_ns);
+	}
+	assert_in_range(trip.smoothed_ns, way_ns - between_ns, way_ns + between_ns);
+}
+
+/* What came while nobody looked is not all found at the first look, nor need it be before nobody looks again. */
+static void trip__behind_much_that_came(void **state)
+{
+	struct trip trip = {.smoothed_ns = 30000, .deviation_ns = 1000};
+	struct trip_away away = {0};
+	uint64_t at_ns = 1000000000, sent_ns = at_ns, first_ns = at_ns;
+
+	(void)state;
+	look(&away, at_ns, 0);
+	look(&away, at_ns += 300000000, 1);
+	answer(&trip, &away, sent_ns, at_ns += 10000);
+	sent_ns = at_ns;
+	look(&away, at_ns += 100000000, 1);
+	answer(&trip, &away, sent_ns, at_ns += 10000);
+	answer(&trip, &away, first_ns, at_ns);
+	assert_int_equal(trip.smoothed_ns, 30000);
+	assert_int_equal(trip.deviation_ns, 1000);
+	look(&away, at_ns += 10000, 0); /* all is found */
+	sent_ns = at_ns;
+	look(&away, at_ns += TRIP_AWAY_NS, 0);
+	answer(&trip, &away, sent_ns, at_ns += TRIP_AWAY_NS);
+	assert_in_range(trip.smoothed_ns, 30000 + (2 * TRIP_AWAY_NS - 30000) / 8 - 8, 30000 + 2 * TRIP_AWAY_NS / 8);
+}
+
+/* The first is believed as far as it is known. */
+static void trip__that_is_the_first(void **state)
+{
+	struct trip trip = {0}, late = {0};
+
+	(void)state;
+	trip_measure(&trip, 30000, 20000);
+	assert_int_equal(trip.smoothed_ns, 30000);
+	trip_measure(&late, 300000000, 299990000);
+	assert_int_equal(late.smoothed_ns, TRIP_FIRST_NS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -847,6 +966,10 @@ int main(void)
 		cmocka_unit_test(timeout__begins_with_a_poll),
 		cmocka_unit_test(timeout__polls_for_what_can_be_told),
 		cmocka_unit_test(timeout__is_short_again_after_progress),
+		cmocka_unit_test(trip__is_not_how_late_one_looks),
+		cmocka_unit_test(trip__is_learnt_by_seldom_looks),
+		cmocka_unit_test(trip__behind_much_that_came),
+		cmocka_unit_test(trip__that_is_the_first),
 	};
 
 	setenv("THOLE_OPTIONS_FILE", "", 1);

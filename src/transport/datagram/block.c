@@ -389,7 +389,7 @@ static bool block_answers(const struct block *block, uint64_t now_ns)
 	return true;
 }
 
-bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_t now_ns)
+bool block_received(struct block *block, uint32_t index, uint32_t count, const struct trip_away *away, uint64_t now_ns)
 {
 	struct block_fetch *fetch = block->fetch;
 	struct block_peer *peer = fetch->peer;
@@ -401,7 +401,7 @@ bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_
 	peer->backoff = 0; /* there is a way: whatever else was lost is no reason to wait longer */
 	last = block->missing >> index == 0; /* behind them nothing is missing */
 	if (last && block->tries == 0) /* else it would not be known which PULL the trip was of */
-		trip_measure(&peer->trip, now_ns - block->asked_ns);
+		trip_measure(&peer->trip, now_ns - block->asked_ns, trip_unseen(away, block->asked_ns));
 	peer_grow(peer, (uint64_t)count * fetch->frame);
 	if (block->missing == 0) {
 		fetch->received += length;

@@ -155,8 +155,8 @@ struct block *block_find(const struct block_fetch *fetch, uint64_t offset, uint3
 
 /* So many frames that were missing, from this one on, are in their places. What they show to be lost is asked for
  * again. Returns whether the fetch has all now; it is not ended. The block may be gone. The peer's timeout_ns changes.
- */
-bool block_received(struct block *block, uint32_t index, uint32_t count, uint64_t now_ns);
+ * away: when nobody looked for them; NULL: they are seen as they come. */
+bool block_received(struct block *block, uint32_t index, uint32_t count, const struct trip_away *away, uint64_t now_ns);
 
 /* Frames that were refused can be taken now: where a time-out is long, their blocks are asked for again at once. */
 void block_welcome(struct block_fetch *fetch, uint64_t now_ns);

@@ -353,7 +353,11 @@ static unsigned datagram_receive(struct datagram *datagram, struct link *link)
 	unsigned n;
 
 	datagram_time(datagram);
+	trip_look(&link->away, datagram->engine.now_ns);
+	datagram->engine.away = &link->away;
 	n = link->calls->receive(link, ENGINE_RECEIVE_BUDGET);
+	datagram->engine.away = NULL;
+	trip_looked(&link->away, n);
 	if (!link->calls->cheap)
 		datagram->fruitless = n ? 0 : datagram->fruitless + 1;
 	return n;

@@ -67,6 +67,7 @@ struct engine {
 	uint8_t order[LINK_USES][ENGINE_LINKS_MAX]; /* indices of links, from the lowest rank on */
 	uint8_t order_count[LINK_USES];
 	uint64_t now_ns;                /* the owner's clock, set before every call */
+	const struct trip_away *away;   /* of the link that is being received from; NULL: none is */
 	uint64_t key;                   /* the job's; 0: none */
 	enum guard_mode integrity;      /* that we ask for; peers may ask for more */
 	bool checksums;                 /* frames get one, and are read one by one: we want that, or a peer did */

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "base/counters.h"
+#include "transport/datagram/trip.h"
 
 struct address_parts;
 struct engine;
@@ -127,6 +128,7 @@ struct link {
 	uint64_t cached;       /* so much credit stays in a core's caches, in packets as they come now; 0: not known */
 	/* what is two packets is better halved, since a full one takes far longer than a short one: it is measured */
 	bool halves;
+	struct trip_away away; /* the owner's, who looks whether something has come */
 	int fd[CHANNELS];      /* to be polled for reading after ready; -1: none */
 	uint64_t *counters;    /* the endpoint's */
 };

@@ -237,7 +237,7 @@ void pull_received(struct block *block, uint32_t index, uint32_t count)
 
 	connection->pull.fed_ns = engine->now_ns;
 	connection->silence.starved = 0;
-	if (block_received(block, index, count, engine->now_ns))
+	if (block_received(block, index, count, engine->away, engine->now_ns))
 		pull_fetch_end(fetch, 0);
 	else
 		pull_wake(connection);

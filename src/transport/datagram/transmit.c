@@ -609,8 +609,11 @@ static void transmit_release(struct connection *connection, uint32_t ack)
  * network, as others may have waited behind a gap. */
 static void transmit_progress(struct connection *connection)
 {
-	trip_measure(&connection->out.trip, connection->engine->now_ns - connection->out.delivered_ns);
-	connection->engine->owner->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
+	const struct engine *engine = connection->engine;
+	uint64_t sent_ns = connection->out.delivered_ns;
+
+	trip_measure(&connection->out.trip, engine->now_ns - sent_ns, trip_unseen(engine->away, sent_ns));
+	engine->owner->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
 	transmit_arm(connection);
 }
 
