@@ -8969,6 +8969,18 @@ FAULTS = [
         "\t\t(void)card;",
     ),
     Fault(
+        "a queue is given up for a time in which nobody looked for it",
+        "src/transport/verbs/verbs.c",
+        "\t\tpassed_ns = 2 * LOOK_NS;",
+        "\t\tpassed_ns = passed_ns;",
+    ),
+    Fault(
+        "a queue breaks at the second look at what waits by it, however soon that is",
+        "src/transport/verbs/records.c",
+        "pair->held_looks >= CARD_HOLD_LOOKS",
+        "pair->held_looks >= 1",
+    ),
+    Fault(
         "a network is looked at all the time since a word was awaited",
         "src/transport/verbs/records.c",
         "\t\tpair->card->owner->word_awaited = false;",

@@ -2082,6 +2082,54 @@ static void test_held_long(void **state)
 	end();
 }
 
+/* Who computes finds the word that is waited for once he looks, and no sooner: that time is nobody's fault. */
+static void test_held_while_computing(void **state)
+{
+	uint64_t closed;
+
+	(void)state;
+	begin("ib-ddr", 2, CHOOSE_READ, QUEUES);
+	message(0, 1, 0, 100);
+	closed = counter(1, COUNTER_QUEUES_CLOSED);
+	held_from(0, 1);
+	assert_int_equal(pair_between(1, 0)->held_count, 1);
+	process_compute(bench.process[1], 400 * MILLISECOND);
+	world_run(&bench.world, bench.world.now_ns + 401 * MILLISECOND);
+	assert_int_equal(counter(1, COUNTER_QUEUES_CLOSED), closed);
+	records_follow(pair_between(1, 0));
+	world_run(&bench.world, UINT64_MAX);
+	assert_int_equal(counter(1, COUNTER_UNEXPECTED), 1);
+	assert_int_equal(counter(1, COUNTER_QUEUES_CLOSED), closed);
+	end();
+}
+
+/* So it is with a queue that is to be had, whose peer has answered meanwhile. */
+static void test_apart_while_computing(void **state)
+{
+	uint64_t before;
+	struct pair *pair;
+
+	(void)state;
+	begin_beside();
+	pair = pair_between(0, 1);
+	before = bench.ended;
+	assert_int_equal(thole_recv(bench.process[1]->endpoint, THOLE_ANY, bench.to, 100, 1, UINT64_MAX, 0, NULL,
+				    NULL), 0);
+	process_compute(bench.process[1], 50 * MILLISECOND);
+	pair_break(pair);
+	assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0, 0, NULL, NULL),
+			 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 45 * MILLISECOND);
+	assert_true(pair->way == WAY_QUEUE && pair->state == PAIR_ASKING && pair->apart_ns > 0);
+	process_compute(bench.process[0], 400 * MILLISECOND);
+	world_run(&bench.world, bench.world.now_ns + 410 * MILLISECOND);
+	assert_int_equal(counter(0, COUNTER_VERBS_OVER), 0);
+	assert_true(pair->way == WAY_QUEUE && pair->state == PAIR_OPEN);
+	assert_int_equal(bench.ended, before + 2);
+	end();
+}
+
 /* What a peer writes into a receive of the victim's, of so many bytes, after one record: whether it is a bad record. */
 static bool is_bad(const struct head *head, const struct record *record, uint32_t length)
 {
@@ -2563,6 +2611,8 @@ int main(void)
 		cmocka_unit_test(test_held_looks),
 		cmocka_unit_test(test_held_by_all),
 		cmocka_unit_test(test_held_long),
+		cmocka_unit_test(test_held_while_computing),
+		cmocka_unit_test(test_apart_while_computing),
 		cmocka_unit_test(test_bad_heads),
 		cmocka_unit_test(test_no_front),
 		cmocka_unit_test(test_repeated_longer),

@@ -45,6 +45,7 @@ enum card_limits {
 	CARD_TRANSFERS = 1 << 16,
 	CARD_LENT_MAX = 1 << 10,    /* windows that peers may read now */
 	CARD_READ = 16 << 20,       /* bytes of a read, at most */
+	CARD_HOLD_LOOKS = 4,        /* at records that are held for their peer's word by the connection */
 	CARD_SILENT = 31,           /* works of a queue one after the other whose end is not reported */
 };
 
@@ -59,7 +60,7 @@ enum card_times {
 	CARD_HELD = 4000000,        /* which was open for so long: else none of them gets anything done */
 	CARD_UNREACHED = 50000000,  /* a queue that could not be connected to the peer's is made anew after it */
 	CARD_REFUSED = 1000000,     /* receives that the adapter has refused are posted again after it */
-	CARD_HOLDS = 300000000,     /* longest that records of a peer are held for its word by the connection */
+	CARD_HOLDS = 75000000,      /* between two of CARD_HOLD_LOOKS */
 	CARD_ENDED = 10000000,      /* what a peer that ends has sent is waited for so long */
 };
 
@@ -228,7 +229,8 @@ struct pair {
 	bool behind;                /* the peer's records by it wait for those that went by the connection: */
 	uint32_t held, held_last;   /* receives, by index, one more; 0: none */
 	uint32_t held_count;        /* of them, */
-	uint64_t held_end_ns;       /* until then at most; 0: the clock was not read since the first one came */
+	uint64_t held_end_ns;       /* the next look at them; 0: the clock was not read since the first one came */
+	uint8_t held_looks;         /* since that */
 	uint64_t held_next;         /* the number behind the last of them */
 	bool counted;               /* in owner->queues */
 	bool over_told;             /* the peer knows that we go over */
@@ -238,7 +240,7 @@ struct pair {
 	uint32_t gathered_whole;    /* of so many bytes */
 	uint8_t hello[HELLO_MAX];   /* that could not be said, of so many bytes */
 	uint8_t unsaid;
-	uint64_t apart_ns;          /* since when there is no queue that is needed; 0: there is */
+	uint64_t apart_ns;          /* so long, by looks, there is no queue that is needed; 0: there is */
 	uint64_t try_ns, gap_try_ns; /* when a queue is tried again */
 
 	/* Records out. */

@@ -675,15 +675,18 @@ uint64_t records_hold_ns(const struct pair *pair)
 	return pair->held && pair->held_end_ns && pair->state == PAIR_OPEN ? pair->held_end_ns : UINT64_MAX;
 }
 
-/* Who has computed for long finds what came meanwhile, by the connection too: the time begins now. */
+/* Who has computed for long finds what came meanwhile, by the connection too: the time begins with the first look, and
+ * of it counts what is between two looks. */
 void records_hold_turn(struct pair *pair)
 {
 	uint64_t now_ns = pair->card->now_ns;
 
-	if (records_hold_ns(pair) <= now_ns)
+	if (!pair->held || (pair->held_end_ns && records_hold_ns(pair) > now_ns))
+		return;
+	pair->held_looks = pair->held_end_ns ? (uint8_t)(pair->held_looks + 1) : 0;
+	pair->held_end_ns = now_ns + CARD_HOLDS;
+	if (pair->held_looks >= CARD_HOLD_LOOKS)
 		held_break(pair);
-	else if (pair->held && !pair->held_end_ns)
-		pair->held_end_ns = now_ns + CARD_HOLDS;
 }
 
 /* Take the first one of those that are held off. */
