@@ -104,6 +104,7 @@ struct transport_owner {
 	uint32_t locals;       /* rings that are polled, which costs nothing */
 	uint32_t queues;       /* peers with connections whose records go by adapters */
 	bool word_awaited;     /* by the network: it is looked at in each turn, whatever it has brought */
+	bool unread;           /* an adapter may have more of what has come than was taken in this turn */
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */

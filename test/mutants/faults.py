@@ -1437,9 +1437,21 @@ FAULTS = [
         "if (false)",
     ),
     Fault(
+        "a CLOSE comes before what an adapter still has",
+        "src/transport/datagram/handshake.c",
+        "handshake_is_closed(connection) && !connection->engine->owner->unread",
+        "handshake_is_closed(connection)",
+    ),
+    Fault(
+        "an adapter that was not read to its end is taken for one that was",
+        "src/transport/verbs/card.c",
+        "card->owner->unread = total >= CARD_BUDGET;",
+        "card->owner->unread = false;",
+    ),
+    Fault(
         "a CLOSE does not wait for records that it overtook",
         HANDSHAKE,
-        "if (handshake_is_closed(connection)) {",
+        "if (handshake_is_over(connection)) {",
         "if (true) {",
     ),
     Fault(
@@ -1517,8 +1529,8 @@ FAULTS = [
     Fault(
         "a CLOSE waits for ever for records before it",
         HANDSHAKE,
-        "if (!complete && connection->handshake.closing_looks++ < CLOSE_LOOKS)",
-        "if (!complete)",
+        "if (!handshake_is_over(connection) && connection->handshake.closing_looks++ < CLOSE_LOOKS)",
+        "if (!handshake_is_over(connection))",
     ),
     Fault(
         "a CLOSE says one record too few",
@@ -7562,7 +7574,7 @@ FAULTS = [
     Fault(
         "a CLOSE behind records that never came is one in good order",
         HANDSHAKE,
-        "complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER",
+        "handshake_is_closed(connection) ? THOLE_ERR_CLOSED : THOLE_ERR_PEER",
         "THOLE_ERR_CLOSED",
     ),
     Fault(

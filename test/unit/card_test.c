@@ -2130,6 +2130,34 @@ static void test_apart_while_computing(void **state)
 	end();
 }
 
+/* A peer that closes has sent more than is taken from an adapter at a time: it is here, and comes first. */
+static void test_closed_behind_many(void **state)
+{
+	enum { COUNT = 190 };
+	uint64_t before;
+
+	(void)state;
+	few_slots = 256;
+	begin_beside();
+	few_slots = 0;
+	before = bench.ended;
+	for (uint32_t i = 0; i < COUNT; i++)
+		assert_int_equal(thole_recv(bench.process[1]->endpoint, handle_of(1, 0), bench.to, 100, 1, UINT64_MAX,
+					    0, NULL, NULL), 0);
+	process_compute(bench.process[1], 10 * MILLISECOND);
+	for (uint32_t i = 0; i < COUNT; i++)
+		assert_int_equal(thole_send(bench.process[0]->endpoint, handle_of(0, 1), bench.from, 100, 1, 0,
+					    THOLE_QUIET, NULL, NULL), 0);
+	wake();
+	world_run(&bench.world, bench.world.now_ns + 5 * MILLISECOND);
+	process_close(bench.process[0]);
+	world_run(&bench.world, bench.world.now_ns + 100 * MILLISECOND);
+	assert_int_equal(bench.ended, before + COUNT);
+	assert_int_equal(bench.failed, 0);
+	assert_int_equal(counter(1, COUNTER_PEERS_GONE), 1);
+	end();
+}
+
 /* What a peer writes into a receive of the victim's, of so many bytes, after one record: whether it is a bad record. */
 static bool is_bad(const struct head *head, const struct record *record, uint32_t length)
 {
@@ -2613,6 +2641,7 @@ int main(void)
 		cmocka_unit_test(test_held_long),
 		cmocka_unit_test(test_held_while_computing),
 		cmocka_unit_test(test_apart_while_computing),
+		cmocka_unit_test(test_closed_behind_many),
 		cmocka_unit_test(test_bad_heads),
 		cmocka_unit_test(test_no_front),
 		cmocka_unit_test(test_repeated_longer),

@@ -347,27 +347,36 @@ static bool handshake_is_closed(const struct connection *connection)
 	return (int32_t)(connection->handshake.closing - connection->in.next) <= 0;
 }
 
+/* And whether all that came beside, by an adapter, was taken: before the CLOSE was sent, it was here, too. */
+static bool handshake_is_over(const struct connection *connection)
+{
+	return handshake_is_closed(connection) && !connection->engine->owner->unread;
+}
+
+static uint64_t handshake_look_ns(const struct connection *connection)
+{
+	return connection->engine->now_ns + (handshake_is_closed(connection) ? 1 : CLOSE_PROBE_NS);
+}
+
 /* A CLOSE may overtake records that go by another link: they get a little time. That is counted by looks,
  * since a program that computes takes nothing of what is here. */
 void handshake_close_arrived(struct connection *connection, const struct packet *packet)
 {
 	connection->handshake.closing = packet->sequence;
-	if (handshake_is_closed(connection)) {
+	if (handshake_is_over(connection)) {
 		connection_lost(connection, THOLE_ERR_CLOSED);
 		return;
 	}
 	if (connection->handshake.closing_looks == 0)
 		connection->handshake.closing_looks = 1;
-	connection_wake(connection, connection->engine->now_ns + CLOSE_PROBE_NS);
+	connection_wake(connection, handshake_look_ns(connection));
 }
 
 uint64_t handshake_expire_close(struct connection *connection)
 {
-	bool complete = handshake_is_closed(connection);
-
-	if (!complete && connection->handshake.closing_looks++ < CLOSE_LOOKS)
-		return connection->engine->now_ns + CLOSE_PROBE_NS;
-	connection_lost(connection, complete ? THOLE_ERR_CLOSED : THOLE_ERR_PEER);
+	if (!handshake_is_over(connection) && connection->handshake.closing_looks++ < CLOSE_LOOKS)
+		return handshake_look_ns(connection);
+	connection_lost(connection, handshake_is_closed(connection) ? THOLE_ERR_CLOSED : THOLE_ERR_PEER);
 	return UINT64_MAX;
 }
 

@@ -432,6 +432,7 @@ static inline unsigned card_poll(struct card *card)
 			card_completed(card, &completions[i]);
 		total += n;
 	} while (n == CARD_COMPLETIONS && total < CARD_BUDGET);
+	card->owner->unread = total >= CARD_BUDGET;
 	return total;
 }
 
