@@ -115,19 +115,26 @@ static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
 	       prov_info_name_fits(asked->prov_name, prov_core_provider.name);
 }
 
-/* Put, get and atomics alone: the far side of such an endpoint makes no calls for them. Open MPI's
- * one-sided operations on a rank's own memory even wait for others without one. */
-static bool prov_info_access_only(const struct fi_info *hints)
+/* The far side of puts, gets and atomics makes no calls for them; where there are tags, it does for its messages. Open
+ * MPI's one-sided operations on a rank's own memory even wait for others without automatic progress: its component
+ * btl/ofi has no tags, and from version 6 on has messages. */
+static enum fi_progress prov_info_data_progress(const struct fi_info *hints)
 {
-	return hints && (hints->caps & (FI_RMA | FI_ATOMIC)) && !(hints->caps & (FI_MSG | FI_TAGGED));
+	if (!hints)
+		return FI_PROGRESS_MANUAL;
+	if (hints->domain_attr && hints->domain_attr->data_progress != FI_PROGRESS_UNSPEC)
+		return hints->domain_attr->data_progress;
+	return (hints->caps & (FI_RMA | FI_ATOMIC)) && !(hints->caps & FI_TAGGED) ? FI_PROGRESS_AUTO
+										  : FI_PROGRESS_MANUAL;
 }
 
-/* So it gets a domain that makes progress by itself, not an open one that does not. */
+/* Not by an open domain that makes none by itself. */
 static bool prov_info_progress_fits(const struct fi_info *hints)
 {
 	struct fid_domain *open = hints->domain_attr ? hints->domain_attr->domain : NULL;
 
-	return !open || !prov_info_access_only(hints) || container_of(open, struct prov_domain, fid)->thread;
+	return !open || prov_info_data_progress(hints) != FI_PROGRESS_AUTO ||
+	       container_of(open, struct prov_domain, fid)->thread;
 }
 
 static bool prov_info_hints_fit(const struct fi_info *hints)
@@ -188,11 +195,6 @@ static void prov_info_endpoint_fill(struct fi_ep_attr *ep, const struct fi_ep_at
 	ep->rx_ctx_cnt = 1;
 }
 
-static enum fi_progress prov_info_progress_answer(enum fi_progress asked)
-{
-	return asked == FI_PROGRESS_UNSPEC ? FI_PROGRESS_MANUAL : asked;
-}
-
 static void prov_info_domain_choices_fill(struct fi_domain_attr *domain, const struct fi_domain_attr *asked,
 					  uint32_t version)
 {
@@ -201,8 +203,8 @@ static void prov_info_domain_choices_fill(struct fi_domain_attr *domain, const s
 
 	domain->domain = hints->domain;
 	domain->threading = hints->threading == FI_THREAD_UNSPEC ? FI_THREAD_SAFE : hints->threading;
-	domain->control_progress = prov_info_progress_answer(hints->control_progress);
-	domain->data_progress = prov_info_progress_answer(hints->data_progress);
+	domain->control_progress =
+		hints->control_progress == FI_PROGRESS_UNSPEC ? FI_PROGRESS_MANUAL : hints->control_progress;
 	domain->av_type = hints->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : hints->av_type;
 	domain->mr_mode = version < FI_VERSION(1, 5) || hints->mr_mode == PROV_MR_SCALABLE ? PROV_MR_SCALABLE : 0;
 }
@@ -289,9 +291,7 @@ static void prov_info_fill(struct fi_info *info, const struct fi_info *hints, ui
 	prov_info_rx_fill(info->rx_attr, hints ? hints->rx_attr : NULL, info->caps);
 	prov_info_endpoint_fill(info->ep_attr, hints ? hints->ep_attr : NULL);
 	prov_info_domain_fill(info->domain_attr, hints ? hints->domain_attr : NULL, version);
-	if (prov_info_access_only(hints) &&
-	    !(hints->domain_attr && hints->domain_attr->data_progress != FI_PROGRESS_UNSPEC))
-		info->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	info->domain_attr->data_progress = prov_info_data_progress(hints);
 	info->fabric_attr->fabric = hints && hints->fabric_attr ? hints->fabric_attr->fabric : NULL;
 	info->fabric_attr->prov_version = prov_core_provider.version;
 	info->fabric_attr->api_version = version;

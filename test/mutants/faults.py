@@ -2786,6 +2786,18 @@ FAULTS = [
         "if (prov_thread_naps(thread))",
     ),
     Fault(
+        "who has messages gets no automatic progress",
+        "provider/prov_info.c",
+        "!(hints->caps & FI_TAGGED)",
+        "!(hints->caps & (FI_MSG | FI_TAGGED))",
+    ),
+    Fault(
+        "who asks for manual progress gets a thread",
+        "provider/prov_info.c",
+        "\t\treturn hints->domain_attr->data_progress;",
+        "\t\treturn FI_PROGRESS_AUTO;",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

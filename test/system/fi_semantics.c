@@ -546,7 +546,7 @@ static void test_closed_peer(void)
 	static unsigned char out[300000];
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		struct pair_attr attr = {.without = rows[i].without};
+		struct pair_attr attr = {.without = rows[i].without, .progress = FI_PROGRESS_MANUAL};
 		struct pair pair;
 		char mark = 'm';
 
@@ -970,14 +970,14 @@ static void test_cancelled_threads(void)
 }
 
 /* With automatic progress a peer's write is applied while this process calls nothing. */
-static void test_automatic(void)
+static void automatic(const struct pair_attr *attr)
 {
-	struct pair_attr attr = {.progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE};
 	static unsigned char out[500000];
 	char done, name[NAME_BYTES];
 	struct pair pair;
 
-	pair_open(&pair, &attr);
+	pair_open(&pair, attr);
+	CHECK_EQUAL(pair.info->domain_attr->data_progress, FI_PROGRESS_AUTO);
 	fill(out, sizeof out, 8);
 	if (pair_rank == 0) {
 		CHECK_EQUAL(fi_write(pair.ep, out, sizeof out, NULL, pair.other, 0, REGION_KEY,
@@ -993,6 +993,23 @@ static void test_automatic(void)
 		CHECK(filled(pair.region, sizeof out, 8));
 	}
 	pair_shut(&pair);
+}
+
+static void test_automatic(void)
+{
+	automatic(&(struct pair_attr){.progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE});
+}
+
+/* Who puts and gets without tags, with messages or without, has it unasked, but not against its will. */
+static void test_automatic_access(void)
+{
+	struct pair_attr manual = {.progress = FI_PROGRESS_MANUAL, .without = FI_TAGGED};
+	struct fi_info *info = pair_info(&manual);
+
+	CHECK_EQUAL(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+	fi_freeinfo(info);
+	automatic(&(struct pair_attr){.without = FI_TAGGED});
+	automatic(&(struct pair_attr){.without = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV});
 }
 
 /* Names and addresses: lengths, a too small buffer, look-up, removal, what is no address. */
@@ -1232,6 +1249,7 @@ static const struct {
 	{"threads", test_threads},
 	{"cancelled_threads", test_cancelled_threads},
 	{"automatic", test_automatic},
+	{"automatic_access", test_automatic_access},
 	{"names", test_names},
 	{"siblings", test_siblings},
 	{"siblings_closing", test_siblings_closing},
