@@ -99,6 +99,18 @@ static void poll__beside_a_thread_that_changes_members(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* A set that its program has forgotten holds up nothing, and may be closed behind its domain. */
+static void close__of_a_domain_that_has_a_set(void **state)
+{
+	struct fi_poll_attr attr = {0};
+
+	(void)state;
+	objects_open(&objects);
+	assert_int_equal(fi_poll_open(objects.domain, &attr, &set), 0);
+	objects_close(&objects);
+	assert_int_equal(fi_close(&set->fid), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +118,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(add__takes_queues_and_counters_alone, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(poll__beside_a_thread_that_changes_members, setup, teardown),
+		cmocka_unit_test(close__of_a_domain_that_has_a_set),
 	};
 
 	return cmocka_run_group_tests_name("prov_poll", tests, NULL, NULL);
