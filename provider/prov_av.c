@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "prov_address.h"
 #include "prov_core.h"
 #include "prov_eq.h"
 #include "prov_error.h"
@@ -94,18 +95,14 @@ static void prov_av_entry_free(struct prov_av *av, size_t index)
 		av->free_from = index;
 }
 
-/* Every byte of an address counts, and its last is a NUL. */
-static bool prov_av_address_sane(const struct thole_address *address)
+static int prov_av_entry_insert(struct prov_av *av, const struct prov_address *address, fi_addr_t *fi_addr_p)
 {
-	return address->text[0] && !address->text[sizeof address->text - 1];
-}
-
-static int prov_av_entry_insert(struct prov_av *av, const struct thole_address *address, fi_addr_t *fi_addr_p)
-{
+	struct thole_address whole;
 	size_t index;
 	int error;
 
-	if (!prov_av_address_sane(address))
+	prov_address_whole(address, &whole);
+	if (!whole.text[0]) /* as of an entry that is free */
 		return -FI_EINVAL;
 	error = prov_av_reserve(av);
 	if (error)
@@ -115,7 +112,7 @@ static int prov_av_entry_insert(struct prov_av *av, const struct thole_address *
 		av->count++;
 	else
 		av->free_count--;
-	av->addresses[index] = *address;
+	av->addresses[index] = whole;
 	for (size_t i = 0; i < av->endpoint_count && !error; i++)
 		error = prov_av_entry_map(av, av->endpoints[i], index);
 	if (error) {
@@ -148,7 +145,7 @@ static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, f
 			  void *context)
 {
 	struct prov_av *av = prov_av_of(fid);
-	const struct thole_address *addresses = bytes;
+	const struct prov_address *addresses = bytes;
 	int *errors = flags & FI_SYNC_ERR ? context : NULL;
 	size_t inserted = 0;
 
@@ -171,16 +168,15 @@ static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, f
 	return av->asynchronous ? prov_av_insertion_report(av, inserted, context) : (int)inserted;
 }
 
-/* Endpoints are found by their addresses' text only; there is no service to look one up with. */
+/* Endpoints are found by their addresses only; there is no service to look one up with. */
 static int prov_av_insertsvc(struct fid_av *fid, const char *node, const char *service, fi_addr_t *fi_addr,
 			     uint64_t flags, void *context)
 {
-	struct thole_address address = {0};
+	struct prov_address address;
 
 	(void)service;
-	if (!node || strlen(node) >= sizeof address.text)
+	if (!node || !prov_address_read(node, &address))
 		return -FI_EINVAL;
-	memcpy(address.text, node, strlen(node));
 	return prov_av_insert(fid, &address, 1, fi_addr, flags, context);
 }
 
@@ -217,24 +213,27 @@ static int prov_av_remove(struct fid_av *fid, fi_addr_t *fi_addrs, size_t count,
 static int prov_av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *bytes, size_t *length_p)
 {
 	struct prov_av *av = prov_av_of(fid);
-	size_t length = *length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);
+	size_t length = *length_p < sizeof(struct prov_address) ? *length_p : sizeof(struct prov_address);
+	struct prov_address address;
 	bool used;
 
 	prov_domain_lock(av->domain);
-	used = prov_av_entry_used(av, fi_addr);
-	if (used)
-		memcpy(bytes, &av->addresses[fi_addr], length);
+	used = prov_av_entry_used(av, fi_addr) && prov_address_of(&av->addresses[fi_addr], &address);
 	prov_domain_unlock(av->domain);
-	*length_p = sizeof(struct thole_address);
+	if (used)
+		memcpy(bytes, &address, length);
+	*length_p = sizeof address;
 	return used ? 0 : -FI_EINVAL;
 }
 
 static const char *prov_av_straddr(struct fid_av *fid, const void *bytes, char *buffer, size_t *length_p)
 {
-	const struct thole_address *address = bytes;
-	int size = snprintf(buffer, *length_p, "%.*s", (int)sizeof address->text, address->text);
+	struct thole_address whole;
+	int size;
 
 	(void)fid;
+	prov_address_whole(bytes, &whole);
+	size = snprintf(buffer, *length_p, "%s", whole.text);
 	*length_p = (size_t)size + 1;
 	return buffer;
 }

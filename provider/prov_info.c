@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "prov_address.h"
 #include "prov_core.h"
 #include "prov_domain.h"
 #include "prov_fabric.h"
@@ -273,7 +274,7 @@ static struct fi_info *prov_info_new(void)
 	info->rx_attr = prov_info_block(sizeof *info->rx_attr);
 	info->ep_attr = prov_info_block(sizeof *info->ep_attr);
 	info->domain_attr = prov_info_block(sizeof *info->domain_attr);
-	info->src_addr = prov_info_block(sizeof(struct thole_address));
+	info->src_addr = prov_info_block(sizeof(struct prov_address));
 	info->fabric_attr = prov_info_block(sizeof *info->fabric_attr);
 	if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr &&
 	    info->src_addr && prov_info_names(info))
@@ -286,7 +287,7 @@ static void prov_info_fill(struct fi_info *info, const struct fi_info *hints, ui
 {
 	info->caps = prov_info_caps_answer(hints);
 	info->addr_format = PROV_ADDR_FORMAT;
-	info->src_addrlen = sizeof(struct thole_address); /* all zero: chosen at opening */
+	info->src_addrlen = sizeof(struct prov_address); /* all zero: chosen at opening */
 	prov_info_tx_fill(info->tx_attr, hints ? hints->tx_attr : NULL, info->caps);
 	prov_info_rx_fill(info->rx_attr, hints ? hints->rx_attr : NULL, info->caps);
 	prov_info_endpoint_fill(info->ep_attr, hints ? hints->ep_attr : NULL);
@@ -300,25 +301,27 @@ static void prov_info_fill(struct fi_info *info, const struct fi_info *hints, ui
 /* Where to send: an address that the caller has from fi_getname, as bytes or as its text. */
 static int prov_info_destination_set(struct fi_info *info, const void *bytes)
 {
-	info->dest_addr = prov_info_block(sizeof(struct thole_address));
+	info->dest_addr = prov_info_block(sizeof(struct prov_address));
 	if (!info->dest_addr)
 		return -FI_ENOMEM;
-	memcpy(info->dest_addr, bytes, sizeof(struct thole_address));
-	info->dest_addrlen = sizeof(struct thole_address);
+	memcpy(info->dest_addr, bytes, sizeof(struct prov_address));
+	info->dest_addrlen = sizeof(struct prov_address);
 	return 0;
 }
 
 /* Only an endpoint can tell an address from another text. */
-static bool prov_info_address_valid(const struct thole_address *address)
+static bool prov_info_address_valid(const struct prov_address *address)
 {
 	struct thole_endpoint_attr attr = {.options = prov_option_strings()};
 	struct thole_endpoint *endpoint;
+	struct thole_address whole;
 	uint32_t peer;
 	bool valid;
 
 	if (thole_endpoint_open(&attr, &endpoint))
 		return false;
-	valid = !thole_peer(endpoint, address, &peer);
+	prov_address_whole(address, &whole);
+	valid = !thole_peer(endpoint, &whole, &peer);
 	thole_endpoint_close(endpoint);
 	return valid;
 }
@@ -326,13 +329,12 @@ static bool prov_info_address_valid(const struct thole_address *address)
 static int prov_info_destination_fill(struct fi_info *info, const struct fi_info *hints, const char *node,
 				      uint64_t flags)
 {
-	struct thole_address address = {0};
+	struct prov_address address;
 
 	if (node && !(flags & FI_SOURCE)) {
-		if (strlen(node) >= sizeof address.text)
+		if (!prov_address_read(node, &address) || !prov_info_address_valid(&address))
 			return -FI_ENODATA;
-		memcpy(address.text, node, strlen(node));
-		return prov_info_address_valid(&address) ? prov_info_destination_set(info, &address) : -FI_ENODATA;
+		return prov_info_destination_set(info, &address);
 	}
 	if (hints && hints->dest_addr && hints->dest_addrlen == sizeof address)
 		return prov_info_destination_set(info, hints->dest_addr);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "prov_address.h"
 #include "prov_endpoint.h"
 #include "thole.h"
 
@@ -10,12 +11,15 @@ static int prov_name_get(fid_t fid, void *bytes, size_t *length_p)
 {
 	struct prov_endpoint *endpoint = container_of(fid, struct prov_endpoint, fid.fid);
 	size_t room = *length_p;
-	struct thole_address address;
+	struct prov_address address;
+	struct thole_address whole;
 
 	*length_p = sizeof address;
 	if (room < sizeof address || !bytes)
 		return -FI_ETOOSMALL;
-	thole_endpoint_address(endpoint->thole, &address);
+	thole_endpoint_address(endpoint->thole, &whole);
+	if (!prov_address_of(&whole, &address))
+		return -FI_EOTHER;
 	memcpy(bytes, &address, sizeof address);
 	return 0;
 }

@@ -2798,6 +2798,18 @@ FAULTS = [
         "\t\treturn FI_PROGRESS_AUTO;",
     ),
     Fault(
+        "an address that is too long is cut",
+        "provider/prov_address.c",
+        "if (length > PROV_ADDRESS_BYTES)",
+        "if (false)",
+    ),
+    Fault(
+        "an address's text is what programs have of it",
+        "provider/prov_av.c",
+        "\tprov_address_whole(bytes, &whole);\n\tsize",
+        "\tmemcpy(&whole, bytes, sizeof(struct prov_address));\n\tsize",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",
@@ -7590,16 +7602,16 @@ FAULTS = [
         "THOLE_ERR_CLOSED",
     ),
     Fault(
-        "an address without an end is inserted",
+        "an address of nothing is inserted",
         "provider/prov_av.c",
-        "address->text[0] && !address->text[sizeof address->text - 1]",
-        "address->text[0]",
+        "if (!whole.text[0])",
+        "if (false)",
     ),
     Fault(
         "looking an address up writes beyond the caller's room",
         "provider/prov_av.c",
-        "size_t length = *length_p < sizeof(struct thole_address) ? *length_p : sizeof(struct thole_address);",
-        "size_t length = sizeof(struct thole_address);",
+        "size_t length = *length_p < sizeof(struct prov_address) ? *length_p : sizeof(struct prov_address);",
+        "size_t length = sizeof(struct prov_address);",
     ),
     Fault(
         "reallocarray takes a product that has overflowed",

@@ -32,7 +32,7 @@
 #define CHECK_EQUAL(left, right)                                                                   \
 	pair_check_equal((long long)(left), (long long)(right), __FILE__, __LINE__, #left, #right)
 
-enum { NAME_BYTES = 56, REGION_BYTES = 1 << 20, REGION_KEY = 0x7001 };
+enum { NAME_BYTES = 48, REGION_BYTES = 1 << 20, REGION_KEY = 0x7001 };
 
 static int pair_rank;
 static int pair_socket;

@@ -5,13 +5,14 @@
 
 #include <string.h>
 
+#include "prov_address.h"
 #include "prov_av.h"
 #include "prov_endpoint.h"
 #include "prov_eq.h"
 
 static struct fid_ep *fids[2];
 static struct prov_endpoint *one, *two;
-static struct thole_address names[2]; /* of both */
+static struct prov_address names[2]; /* of both */
 
 static int setup(void **state)
 {
@@ -66,7 +67,7 @@ static void insert__counts_from_zero(void **state)
 {
 	struct fid_av *av = av_open(0);
 	fi_addr_t addrs[2] = {77, 77};
-	struct thole_address back;
+	struct prov_address back;
 	size_t length = sizeof back;
 
 	(void)state;
@@ -90,7 +91,7 @@ static void insert__counts_from_zero(void **state)
 static void lookup__keeps_to_its_room(void **state)
 {
 	struct fid_av *av = av_open(0);
-	char bytes[sizeof(struct thole_address)];
+	char bytes[sizeof(struct prov_address)];
 	size_t length = 4;
 
 	(void)state;
@@ -104,15 +105,36 @@ static void lookup__keeps_to_its_room(void **state)
 	av_close(av);
 }
 
-/* Text without an end is no address, though it begins as one. */
-static void insert__takes_no_text_without_end(void **state)
+/* Nothing is no address: it stands for an entry that is free. */
+static void insert__takes_no_nothing(void **state)
 {
+	static const struct prov_address nothing;
 	struct fid_av *av = av_open(0);
-	struct thole_address endless = names[0];
 
 	(void)state;
-	endless.text[sizeof endless.text - 1] = 'x';
-	assert_int_equal(fi_av_insert(av, &endless, 1, NULL, 0, NULL), 0);
+	assert_int_equal(fi_av_insert(av, &nothing, 1, NULL, 0, NULL), 0);
+	av_close(av);
+}
+
+/* As the tool, logs and thole.h have it. */
+static void text__is_that_of_thole(void **state)
+{
+	struct fid_av *av = av_open(0);
+	struct prov_address back;
+	struct thole_address whole;
+	char text[2 * sizeof whole];
+	size_t length = sizeof text;
+	fi_addr_t addr;
+
+	(void)state;
+	thole_endpoint_address(one->thole, &whole);
+	assert_string_equal(fi_av_straddr(av, &names[0], text, &length), whole.text);
+	assert_int_equal(length, strlen(whole.text) + 1);
+	assert_int_equal(fi_av_insertsvc(av, text, NULL, &addr, 0, NULL), 1);
+	length = sizeof back;
+	assert_int_equal(fi_av_lookup(av, addr, &back, &length), 0);
+	assert_int_equal(length, sizeof back);
+	assert_memory_equal(&back, &names[0], sizeof back);
 	av_close(av);
 }
 
@@ -206,7 +228,7 @@ static void insert__goes_on_where_it_was(void **state)
 		assert_int_equal(addr, again[i]);
 		own->addresses[1].text[0] = '\0';
 	}
-	own->addresses[1] = names[0];
+	prov_address_whole(&names[0], &own->addresses[1]);
 	assert_int_equal(fi_av_remove(av, &gone[1], 1, 0), 0); /* below where it was */
 	assert_int_equal(fi_av_insert(av, &names[0], 1, &addr, 0, NULL), 1);
 	assert_int_equal(addr, 3);
@@ -217,7 +239,7 @@ static void insert__goes_on_where_it_was(void **state)
 
 static void refused__are_told_one_by_one(void **state)
 {
-	struct thole_address mixed[3] = {names[0], {"no address"}, names[1]};
+	struct prov_address mixed[3] = {names[0], {"no address"}, names[1]};
 	struct fid_av *av = av_open(0);
 	fi_addr_t addrs[3];
 	int errors[3];
@@ -228,16 +250,15 @@ static void refused__are_told_one_by_one(void **state)
 	assert_true(addrs[0] == 0 && addrs[1] == FI_ADDR_NOTAVAIL &&
 		    addrs[2] == 1); /* whose number is free again */
 	assert_true(errors[0] == 0 && errors[1] == FI_EINVAL && errors[2] == 0);
-	memset(&mixed[1], 'x', sizeof mixed[1]); /* without a NUL */
+	memset(&mixed[1], '?', sizeof mixed[1]); /* as long as one */
 	assert_int_equal(fi_av_insert(av, &mixed[1], 1, addrs, 0, NULL), 0);
-	assert_int_equal(fi_av_insertsvc(av, names[1].text, NULL, addrs, 0, NULL), 1);
 	assert_int_equal(fi_av_insertsvc(av, NULL, NULL, addrs, 0, NULL), -FI_EINVAL);
 	av_close(av);
 }
 
 static void events__report_insertions(void **state)
 {
-	struct thole_address mixed[2] = {names[0], {"no address"}};
+	struct prov_address mixed[2] = {names[0], {"no address"}};
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
 	struct fi_eq_err_entry error = {0};
 	struct fid_av *av = av_open(FI_EVENT);
@@ -266,7 +287,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(insert__counts_from_zero, setup, teardown),
 		cmocka_unit_test_setup_teardown(lookup__keeps_to_its_room, setup, teardown),
-		cmocka_unit_test_setup_teardown(insert__takes_no_text_without_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(insert__takes_no_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(text__is_that_of_thole, setup, teardown),
 		cmocka_unit_test_setup_teardown(remove__frees_the_number, setup, teardown),
 		cmocka_unit_test_setup_teardown(twins__share_a_peer, setup, teardown),
 		cmocka_unit_test_setup_teardown(twins__are_not_looked_for_where_none_is, setup, teardown),
