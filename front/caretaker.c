@@ -190,14 +190,30 @@ void caretaker_add(struct charge *charge, bool tend)
 	thread_unlock(&lock, &signals);
 }
 
+/* Until the caretaker is in another one, or in none; with the lock. */
+static void caretaker_await(const struct charge *charge)
+{
+	while (charge->tended && current->visited == charge)
+		pthread_cond_wait(&current->left, &lock);
+}
+
+void caretaker_share(struct charge *charge)
+{
+	sigset_t signals;
+
+	thread_lock(&lock, &signals);
+	caretaker_await(charge);
+	charge->safe = true;
+	thread_unlock(&lock, &signals);
+}
+
 void caretaker_remove(struct charge *charge)
 {
 	struct caretaker *last = NULL;
 	sigset_t signals;
 
 	thread_lock(&lock, &signals);
-	while (charge->tended && current->visited == charge)
-		pthread_cond_wait(&current->left, &lock);
+	caretaker_await(charge);
 	list_remove(&charge->node);
 	if (charge->tended && list_empty(&charges)) {
 		last = current;

@@ -19,6 +19,9 @@
  * tend: it is looked at, too. Where no thread can be had, or the kernel refuses membarrier, it is as without. */
 void caretaker_add(struct charge *charge, bool tend);
 
+/* More than one thread may come from now on. Without its lock, and while nobody has it. */
+void caretaker_share(struct charge *charge);
+
 /* Without its lock; when this returns, nobody looks at it. */
 void caretaker_remove(struct charge *charge);
 

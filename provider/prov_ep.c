@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "front/caretaker.h"
 #include "front/counted.h"
 #include "front/yield.h"
 #include "prov_atomic.h"
@@ -373,6 +374,19 @@ static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)
 		endpoint->multi_min = bytes;
 }
 
+/* Who says that one thread at a time uses a domain, and opens several endpoints in it, may mean each of these: Chapel
+ * has one a thread. Endpoints keep out of each other's way, but the lock for one thread does not let several be inside.
+ * So the second one makes it a lock for several, while it is one thread's turn still. */
+static void prov_ep_share(struct prov_domain *domain)
+{
+	bool any = false;
+
+	for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++)
+		any |= domain->charge.endpoints[slot] != NULL;
+	if (any && !domain->charge.safe)
+		caretaker_share(&domain->charge);
+}
+
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep_p, void *context)
 {
 	struct prov_endpoint *endpoint;
@@ -393,6 +407,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	prov_ep_multi_min_read(endpoint);
 	yield_spare_if_told(endpoint->thole);
 	prov_ep_memory_read(endpoint);
+	prov_ep_share(endpoint->domain);
 	prov_domain_lock(endpoint->domain);
 	error = prov_ep_slot_take(endpoint);
 	if (!error)

@@ -2810,6 +2810,24 @@ FAULTS = [
         "\tmemcpy(&whole, bytes, sizeof(struct prov_address));\n\tsize",
     ),
     Fault(
+        "the lock of a domain for one thread stays as threads come",
+        "provider/prov_ep.c",
+        "if (any && !domain->charge.safe)",
+        "if (false)",
+    ),
+    Fault(
+        "the first endpoint makes a domain safe",
+        "provider/prov_ep.c",
+        "\tbool any = false;\n\n\tfor (size_t slot = 0;",
+        "\tbool any = true;\n\n\tfor (size_t slot = 0;",
+    ),
+    Fault(
+        "a charge is shared beside the caretaker",
+        "front/caretaker.c",
+        "\tcaretaker_await(charge);\n\tcharge->safe = true;",
+        "\tcharge->safe = true;",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

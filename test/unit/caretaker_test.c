@@ -5,6 +5,7 @@
 #include "atfork.h"
 #include "pair.h"
 
+#include <sched.h>
 #include <time.h>
 
 enum { MESSAGES = 1000, LIMIT_S = 60 }; /* more than any ring holds; and until something is taken to hang */
@@ -36,7 +37,7 @@ static void front_close(struct front *front)
 }
 
 /* One sends all and calls nothing any more; the other one gets all. */
-static void leave(bool safe)
+static void leave(bool safe, bool share)
 {
 	struct front from;
 	struct thole_endpoint *to = pair_endpoint(NULL, NULL, near);
@@ -46,6 +47,9 @@ static void leave(bool safe)
 	uint32_t peer;
 
 	front_open(&from, safe);
+	if (share)
+		caretaker_share(&from.charge);
+	assert_int_equal(from.charge.safe, safe || share);
 	charge_enter(&from.charge);
 	peer = pair_peer(from.endpoint, to);
 	charge_leave(&from.charge);
@@ -70,14 +74,21 @@ static void leave(bool safe)
 static void send__and_leave(void **state)
 {
 	(void)state;
-	leave(false);
+	leave(false, false);
 }
 
-/* Where several threads come there is a lock, and the caretaker takes it. */
+/* Where several threads come there is a lock, and the caretaker takes it, */
 static void send__and_leave_shared(void **state)
 {
 	(void)state;
-	leave(true);
+	leave(true, false);
+}
+
+/* also where that is said only later. */
+static void send__and_leave_shared_since(void **state)
+{
+	(void)state;
+	leave(false, true);
 }
 
 /* A child's copy is looked after by nobody, and can be closed; what it opens itself has its own caretaker. */
@@ -98,7 +109,7 @@ static void fork__leaves_the_caretaker_behind(void **state)
 		if (front.charge.tended)
 			_exit(1);
 		caretaker_remove(&front.charge);
-		leave(false);
+		leave(false, false);
 		_exit(0);
 	}
 	assert_int_equal(child_status(child), 0);
@@ -138,6 +149,46 @@ static void fork__leaves_no_lock(void **state)
 	}
 }
 
+/* ---- Sharing amid a visit -------------------------------------------------------------------------------- */
+
+static struct charge *visited; /* NULL: nobody looks */
+static int inside, left;       /* the caretaker is in it, and was */
+static bool shared_inside;     /* it was made another one meanwhile */
+
+int __real_thole_tend(struct thole_endpoint *endpoint);
+int __wrap_thole_tend(struct thole_endpoint *endpoint);
+
+int __wrap_thole_tend(struct thole_endpoint *endpoint)
+{
+	const struct charge *charge = load_acquire(&visited); /* partner: share__waits_for_the_caretaker */
+
+	if (charge && !load_relaxed(&inside)) {
+		store_release(&inside, 1); /* partner: share__waits_for_the_caretaker */
+		for (int i = 0; i < 50 && !charge->safe; i++)
+			nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+		shared_inside = charge->safe;
+		store_release(&left, 1); /* partner: share__waits_for_the_caretaker */
+	}
+	return __real_thole_tend(endpoint);
+}
+
+/* It would leave another lock than the one that it has entered. */
+static void share__waits_for_the_caretaker(void **state)
+{
+	struct front front;
+
+	(void)state;
+	front_open(&front, false);
+	store_release(&visited, &front.charge); /* partner: __wrap_thole_tend */
+	while (!load_acquire(&inside)) /* partner: __wrap_thole_tend */
+		sched_yield();
+	caretaker_share(&front.charge);
+	while (!load_acquire(&left)) /* partner: __wrap_thole_tend */
+		sched_yield();
+	assert_false(shared_inside);
+	front_close(&front);
+}
+
 static void open_one(void)
 {
 	struct front front;
@@ -159,6 +210,8 @@ int main(void)
 		cmocka_unit_test(fork__amid_the_first),
 		cmocka_unit_test(send__and_leave),
 		cmocka_unit_test(send__and_leave_shared),
+		cmocka_unit_test(send__and_leave_shared_since),
+		cmocka_unit_test(share__waits_for_the_caretaker),
 		cmocka_unit_test(fork__leaves_the_caretaker_behind),
 		cmocka_unit_test(fork__leaves_no_lock),
 	};

@@ -150,6 +150,21 @@ static void operation_flags__of_one_direction(void **state)
 	assert_int_equal(fi_cancel(&ep->fid, &flags), -FI_ENOENT); /* nothing has this context */
 }
 
+/* One endpoint at a time is for one thread; of several each may be another thread's. */
+static void second__makes_the_domain_safe(void **state)
+{
+	struct prov_domain *domain = objects_domain(&objects);
+	struct fid_ep *second;
+
+	(void)state;
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+	assert_false(domain->charge.safe);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &second, NULL), 0);
+	assert_true(domain->charge.safe);
+	assert_int_equal(fi_close(&second->fid), 0);
+}
+
 /* ---- Forks ------------------------------------------------------------------------------------------- */
 
 /* All that a program may have, in a domain that makes progress by itself. */
@@ -258,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(operation_flags__of_one_direction, setup, teardown),
+		cmocka_unit_test_setup_teardown(second__makes_the_domain_safe, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__in_a_child_of_one_who_is_inside, setup, teardown),
 	};
 
