@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "prov_info.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,86 +35,118 @@
 #define ATOMIC_ORDER (FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define ORDER        (FI_ORDER_SAS | ATOMIC_ORDER)
 
-static bool prov_info_none_beyond(uint64_t asked, uint64_t supported)
+/* ---- What is asked beyond ----------------------------------------------------------------------------- */
+
+/* These say in the log which hint cannot be had: libfabric has one number for all, and programs say that there is no
+ * provider. */
+static bool prov_info_is(const char *hint, bool fits)
 {
+	if (!fits)
+		PROV_INFO(FI_LOG_CORE, "not with this %s", hint);
+	return fits;
+}
+
+static bool prov_info_none_beyond(const char *hint, uint64_t asked, uint64_t supported)
+{
+	if (asked & ~supported)
+		PROV_INFO(FI_LOG_CORE, "not with this %s: of 0x%" PRIx64 " there is not 0x%" PRIx64, hint, asked,
+			  asked & ~supported);
 	return !(asked & ~supported);
 }
 
-static bool prov_info_name_fits(const char *asked, const char *ours)
+static bool prov_info_at_most(const char *hint, uint64_t asked, uint64_t most)
 {
-	return !asked || !strcasecmp(asked, ours);
+	if (asked > most)
+		PROV_INFO(FI_LOG_CORE, "not with this %s: %" PRIu64 ", and at most %" PRIu64 " is possible", hint,
+			  asked, most);
+	return asked <= most;
 }
 
-static bool prov_info_caps_fit(const struct fi_info *hints)
+static bool prov_info_name_fits(const char *hint, const char *asked, const char *ours)
 {
-	return prov_info_none_beyond(hints->caps, ALL_CAPS);
-}
-
-static bool prov_info_address_fits(const struct fi_info *hints)
-{
-	return hints->addr_format == FI_FORMAT_UNSPEC || hints->addr_format == PROV_ADDR_FORMAT;
+	if (!asked || !strcasecmp(asked, ours))
+		return true;
+	PROV_INFO(FI_LOG_CORE, "not with this %s: \"%s\", and ours is \"%s\"", hint, asked, ours);
+	return false;
 }
 
 static bool prov_info_tx_fits(const struct fi_tx_attr *asked)
 {
-	return !asked ||
-	       (prov_info_none_beyond(asked->caps, TX_CAPS) && prov_info_none_beyond(asked->op_flags, TX_FLAGS) &&
-		prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
-		asked->inject_size <= PROV_INJECT_MAX && asked->iov_limit <= PROV_SEGMENTS_MAX &&
-		asked->rma_iov_limit <= 1);
+	return !asked || (prov_info_none_beyond("tx_attr->caps", asked->caps, TX_CAPS) &&
+			  prov_info_none_beyond("tx_attr->op_flags", asked->op_flags, TX_FLAGS) &&
+			  prov_info_none_beyond("tx_attr->msg_order", asked->msg_order, ORDER) &&
+			  prov_info_none_beyond("tx_attr->comp_order", asked->comp_order, 0) &&
+			  prov_info_at_most("tx_attr->inject_size", asked->inject_size, PROV_INJECT_MAX) &&
+			  prov_info_at_most("tx_attr->iov_limit", asked->iov_limit, PROV_SEGMENTS_MAX) &&
+			  prov_info_at_most("tx_attr->rma_iov_limit", asked->rma_iov_limit, 1));
 }
 
 static bool prov_info_rx_fits(const struct fi_rx_attr *asked)
 {
-	return !asked ||
-	       (prov_info_none_beyond(asked->caps, RX_CAPS) && prov_info_none_beyond(asked->op_flags, RX_FLAGS) &&
-		prov_info_none_beyond(asked->msg_order, ORDER) && !asked->comp_order &&
-		asked->iov_limit <= PROV_SEGMENTS_MAX);
+	return !asked || (prov_info_none_beyond("rx_attr->caps", asked->caps, RX_CAPS) &&
+			  prov_info_none_beyond("rx_attr->op_flags", asked->op_flags, RX_FLAGS) &&
+			  prov_info_none_beyond("rx_attr->msg_order", asked->msg_order, ORDER) &&
+			  prov_info_none_beyond("rx_attr->comp_order", asked->comp_order, 0) &&
+			  prov_info_at_most("rx_attr->iov_limit", asked->iov_limit, PROV_SEGMENTS_MAX));
+}
+
+static bool prov_info_order_fits(const struct fi_ep_attr *asked)
+{
+	return prov_info_at_most("ep_attr->max_order_raw_size", asked->max_order_raw_size, THOLE_ATOMIC_BYTES_MAX) &&
+	       prov_info_at_most("ep_attr->max_order_war_size", asked->max_order_war_size, THOLE_ATOMIC_BYTES_MAX) &&
+	       prov_info_at_most("ep_attr->max_order_waw_size", asked->max_order_waw_size, THOLE_ATOMIC_BYTES_MAX);
 }
 
 static bool prov_info_endpoint_fits(const struct fi_ep_attr *asked)
 {
-	if (!asked)
-		return true;
-	if (asked->type != FI_EP_UNSPEC && asked->type != FI_EP_RDM)
-		return false;
-	if (asked->protocol != FI_PROTO_UNSPEC && asked->protocol != PROV_PROTOCOL)
-		return false;
-	return asked->protocol_version <= 1 && asked->max_msg_size <= THOLE_LENGTH_MAX && asked->tx_ctx_cnt <= 1 &&
-	       asked->rx_ctx_cnt <= 1 && !asked->auth_key_size && asked->max_order_raw_size <= THOLE_ATOMIC_BYTES_MAX &&
-	       asked->max_order_war_size <= THOLE_ATOMIC_BYTES_MAX &&
-	       asked->max_order_waw_size <= THOLE_ATOMIC_BYTES_MAX;
+	return !asked ||
+	       (prov_info_is("ep_attr->type", asked->type == FI_EP_UNSPEC || asked->type == FI_EP_RDM) &&
+		prov_info_is("ep_attr->protocol",
+			     asked->protocol == FI_PROTO_UNSPEC || asked->protocol == PROV_PROTOCOL) &&
+		prov_info_at_most("ep_attr->protocol_version", asked->protocol_version, 1) &&
+		prov_info_at_most("ep_attr->max_msg_size", asked->max_msg_size, THOLE_LENGTH_MAX) &&
+		prov_info_at_most("ep_attr->tx_ctx_cnt", asked->tx_ctx_cnt, 1) &&
+		prov_info_at_most("ep_attr->rx_ctx_cnt", asked->rx_ctx_cnt, 1) &&
+		prov_info_at_most("ep_attr->auth_key_size", asked->auth_key_size, 0) && prov_info_order_fits(asked));
 }
 
-/* Before libfabric 1.5 a mode was asked for as a whole, and "basic" needs keys and addresses of our
- * choice. From then on the bits say what the caller is ready to do, and nothing of it is needed. */
-static bool prov_info_mr_mode_fits(int mode)
+static bool prov_info_contexts_fit(const struct fi_domain_attr *asked)
 {
-	return mode != PROV_MR_BASIC;
+	return prov_info_at_most("domain_attr->max_ep_tx_ctx", asked->max_ep_tx_ctx, 1) &&
+	       prov_info_at_most("domain_attr->max_ep_rx_ctx", asked->max_ep_rx_ctx, 1) &&
+	       prov_info_at_most("domain_attr->max_ep_stx_ctx", asked->max_ep_stx_ctx, 0) &&
+	       prov_info_at_most("domain_attr->max_ep_srx_ctx", asked->max_ep_srx_ctx, 0);
+}
+
+/* Before libfabric 1.5 a mode was asked for as a whole, and "basic" needs keys and addresses of our choice. From then
+ * on the bits say what the caller is ready to do, and nothing of it is needed. */
+static bool prov_info_memory_fits(const struct fi_domain_attr *asked)
+{
+	return prov_info_is("domain_attr->mr_mode: FI_MR_BASIC", asked->mr_mode != PROV_MR_BASIC) &&
+	       prov_info_at_most("domain_attr->mr_key_size", asked->mr_key_size, sizeof(uint64_t)) &&
+	       prov_info_at_most("domain_attr->mr_iov_limit", asked->mr_iov_limit, 1);
 }
 
 static bool prov_info_domain_fits(const struct fi_domain_attr *asked)
 {
-	if (!asked)
-		return true;
-	if (asked->domain && asked->domain->fid.ops != &prov_fabric_domain_fid_ops)
-		return false;
-	return (prov_info_name_fits(asked->name, "shm") || prov_info_name_fits(asked->name, "thole")) &&
-	       prov_info_mr_mode_fits(asked->mr_mode) && prov_info_none_beyond(asked->caps, DOMAIN_CAPS) &&
-	       asked->threading <= FI_THREAD_ENDPOINT && asked->mr_key_size <= sizeof(uint64_t) &&
-	       asked->cq_data_size <= sizeof(uint64_t) && asked->mr_iov_limit <= 1 && !asked->auth_key_size &&
-	       asked->max_ep_tx_ctx <= 1 && asked->max_ep_rx_ctx <= 1 && !asked->max_ep_stx_ctx &&
-	       !asked->max_ep_srx_ctx;
+	return !asked ||
+	       (prov_info_is("domain_attr->domain",
+			     !asked->domain || asked->domain->fid.ops == &prov_fabric_domain_fid_ops) &&
+		((asked->name && !strcasecmp(asked->name, "shm")) ||
+		 prov_info_name_fits("domain_attr->name", asked->name, "thole")) &&
+		prov_info_none_beyond("domain_attr->caps", asked->caps, DOMAIN_CAPS) &&
+		prov_info_at_most("domain_attr->threading", asked->threading, FI_THREAD_ENDPOINT) &&
+		prov_info_at_most("domain_attr->cq_data_size", asked->cq_data_size, sizeof(uint64_t)) &&
+		prov_info_at_most("domain_attr->auth_key_size", asked->auth_key_size, 0) &&
+		prov_info_memory_fits(asked) && prov_info_contexts_fit(asked));
 }
 
 static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
 {
-	if (!asked)
-		return true;
-	if (asked->fabric && asked->fabric->fid.ops != &prov_fabric_fid_ops)
-		return false;
-	return prov_info_name_fits(asked->name, prov_core_provider.name) &&
-	       prov_info_name_fits(asked->prov_name, prov_core_provider.name);
+	return !asked || (prov_info_is("fabric_attr->fabric",
+				       !asked->fabric || asked->fabric->fid.ops == &prov_fabric_fid_ops) &&
+			  prov_info_name_fits("fabric_attr->name", asked->name, prov_core_provider.name) &&
+			  prov_info_name_fits("fabric_attr->prov_name", asked->prov_name, prov_core_provider.name));
 }
 
 /* The far side of puts, gets and atomics makes no calls for them; where there are tags, it does for its messages. Open
@@ -134,13 +167,16 @@ static bool prov_info_progress_fits(const struct fi_info *hints)
 {
 	struct fid_domain *open = hints->domain_attr ? hints->domain_attr->domain : NULL;
 
-	return !open || prov_info_data_progress(hints) != FI_PROGRESS_AUTO ||
-	       container_of(open, struct prov_domain, fid)->thread;
+	return prov_info_is("domain_attr->domain: it makes no progress by itself",
+			    !open || prov_info_data_progress(hints) != FI_PROGRESS_AUTO ||
+				    container_of(open, struct prov_domain, fid)->thread);
 }
 
 static bool prov_info_hints_fit(const struct fi_info *hints)
 {
-	return !hints || (prov_info_caps_fit(hints) && prov_info_address_fits(hints) &&
+	return !hints || (prov_info_none_beyond("caps", hints->caps, ALL_CAPS) &&
+			  prov_info_is("addr_format", hints->addr_format == FI_FORMAT_UNSPEC ||
+							      hints->addr_format == PROV_ADDR_FORMAT) &&
 			  prov_info_tx_fits(hints->tx_attr) && prov_info_rx_fits(hints->rx_attr) &&
 			  prov_info_endpoint_fits(hints->ep_attr) && prov_info_domain_fits(hints->domain_attr) &&
 			  prov_info_fabric_fits(hints->fabric_attr) && prov_info_progress_fits(hints));
@@ -332,7 +368,8 @@ static int prov_info_destination_fill(struct fi_info *info, const struct fi_info
 	struct prov_address address;
 
 	if (node && !(flags & FI_SOURCE)) {
-		if (!prov_address_read(node, &address) || !prov_info_address_valid(&address))
+		if (!prov_info_is("node: it is no address of an endpoint",
+				  prov_address_read(node, &address) && prov_info_address_valid(&address)))
 			return -FI_ENODATA;
 		return prov_info_destination_set(info, &address);
 	}

@@ -2828,6 +2828,12 @@ FAULTS = [
         "\tcharge->safe = true;",
     ),
     Fault(
+        "a hint that cannot be had is not named",
+        "provider/prov_info.c",
+        "\tif (asked > most)\n\t\tPROV_INFO",
+        "\tif (false)\n\t\tPROV_INFO",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

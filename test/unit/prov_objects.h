@@ -34,20 +34,26 @@ static inline void objects_open(struct objects *objects)
 	assert_int_equal(fi_domain(objects->fabric, objects->info, &objects->domain, NULL), 0);
 }
 
+static inline void objects_info_free(struct fi_info *info)
+{
+	free(info->fabric_attr->name);
+	free(info->domain_attr->name);
+	free(info->fabric_attr);
+	free(info->domain_attr);
+	free(info->ep_attr);
+	free(info->rx_attr);
+	free(info->tx_attr);
+	free(info->src_addr);
+	free(info->dest_addr);
+	free(info);
+}
+
 /* Nothing may be left open in them. */
 static inline void objects_close(struct objects *objects)
 {
 	assert_int_equal(fi_close(&objects->domain->fid), 0);
 	assert_int_equal(fi_close(&objects->fabric->fid), 0);
-	free(objects->info->fabric_attr->name);
-	free(objects->info->domain_attr->name);
-	free(objects->info->fabric_attr);
-	free(objects->info->domain_attr);
-	free(objects->info->ep_attr);
-	free(objects->info->rx_attr);
-	free(objects->info->tx_attr);
-	free(objects->info->src_addr);
-	free(objects->info);
+	objects_info_free(objects->info);
 }
 
 /* Those of this program, and how cmocka opens and closes them. */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fi_getinfo: the log names the first hint that cannot be had. */
+#include "prov_objects.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static char logged[300]; /* the last line */
+static int lines;
+
+void __wrap_prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function, int line,
+			  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+void __wrap_prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem, const char *function, int line,
+			  const char *format, ...)
+{
+	va_list args;
+
+	(void)subsystem, (void)function, (void)line;
+	assert_int_equal(level, FI_LOG_INFO);
+	va_start(args, format);
+	vsnprintf(logged, sizeof logged, format, args);
+	va_end(args);
+	lines++;
+}
+
+static struct fi_tx_attr tx;
+static struct fi_rx_attr rx;
+static struct fi_ep_attr ep;
+static struct fi_domain_attr domain;
+static struct fi_fabric_attr fabric;
+static struct fi_info hints; /* of the above */
+
+static int setup(void **state)
+{
+	(void)state;
+	tx = (struct fi_tx_attr){0};
+	rx = (struct fi_rx_attr){0};
+	ep = (struct fi_ep_attr){0};
+	domain = (struct fi_domain_attr){0};
+	fabric = (struct fi_fabric_attr){0};
+	hints = (struct fi_info){
+		.tx_attr = &tx, .rx_attr = &rx, .ep_attr = &ep, .domain_attr = &domain, .fabric_attr = &fabric};
+	lines = 0;
+	logged[0] = '\0';
+	return 0;
+}
+
+static int ask(const char *node)
+{
+	struct fi_info *info = NULL;
+	int error = prov_info_get(FI_VERSION(1, 17), node, NULL, 0, &hints, &info);
+
+	assert_true((info != NULL) == (error == 0));
+	if (info)
+		objects_info_free(info);
+	return error;
+}
+
+static void refused(const char *line)
+{
+	assert_int_equal(ask(NULL), -FI_ENODATA);
+	assert_int_equal(lines, 1);
+	assert_string_equal(logged, line);
+	setup(NULL);
+}
+
+static void hints__that_fit_are_not_spoken_of(void **state)
+{
+	(void)state;
+	domain.name = (char *)"shm"; /* as libfabric's own is called */
+	hints.caps = FI_MSG | FI_TAGGED;
+	assert_int_equal(ask(NULL), 0);
+	assert_int_equal(lines, 0);
+}
+
+static void hints__the_first_that_does_not_fit(void **state)
+{
+	(void)state;
+	hints.caps = FI_MSG | FI_HMEM;
+	tx.comp_order = 1;
+	refused("not with this caps: of 0x800000000002 there is not 0x800000000000");
+	hints.addr_format = FI_SOCKADDR_IN;
+	refused("not with this addr_format");
+	tx.comp_order = 1;
+	refused("not with this tx_attr->comp_order: of 0x1 there is not 0x1");
+	tx.inject_size = PROV_INJECT_MAX + 1;
+	refused("not with this tx_attr->inject_size: 4097, and at most 4096 is possible");
+	rx.iov_limit = PROV_SEGMENTS_MAX + 1;
+	refused("not with this rx_attr->iov_limit: 65, and at most 64 is possible");
+	ep.type = FI_EP_DGRAM;
+	refused("not with this ep_attr->type");
+	ep.max_order_war_size = SIZE_MAX;
+	refused("not with this ep_attr->max_order_war_size: 18446744073709551615, and at most 4096 is possible");
+	domain.mr_mode = PROV_MR_BASIC;
+	refused("not with this domain_attr->mr_mode: FI_MR_BASIC");
+	domain.name = (char *)"eth0";
+	refused("not with this domain_attr->name: \"eth0\", and ours is \"thole\"");
+	domain.max_ep_srx_ctx = 1;
+	refused("not with this domain_attr->max_ep_srx_ctx: 1, and at most 0 is possible");
+	fabric.prov_name = (char *)"tcp";
+	refused("not with this fabric_attr->prov_name: \"tcp\", and ours is \"thole\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(hints__that_fit_are_not_spoken_of, setup),
+		cmocka_unit_test_setup(hints__the_first_that_does_not_fit, setup),
+	};
+
+	setenv("THOLE_NETWORK", "off", 1);
+	prov_option_read();
+	return cmocka_run_group_tests_name("prov_info", tests, NULL, NULL);
+}
