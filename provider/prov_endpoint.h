@@ -67,7 +67,8 @@ struct prov_endpoint {
 	struct prov_eq *eq;              /* NULL: none is bound; nothing is ever reported there */
 	struct prov_claim *claims;       /* in no order */
 	size_t claim_count;
-	bool peeked; /* the last peek was told that there is nothing, without a look */
+	bool peeked;    /* the last peek was told that there is nothing, without a look */
+	unsigned looks; /* in vain, for one source, modulo 2^32 */
 };
 
 static inline struct prov_endpoint *prov_endpoint_of(struct fid_ep *fid)

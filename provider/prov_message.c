@@ -2,6 +2,7 @@
 #include "prov_message.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "prov_completion.h"
 #include "prov_cq.h"
@@ -122,8 +123,23 @@ static void prov_message_peek_found(struct prov_endpoint *endpoint, const struct
 	prov_completion_report(endpoint, &report);
 }
 
+enum { LOOKS = 64 }; /* of so many in vain one asks whether the source is gone: it takes a fifth as long as the look */
+
+/* Why nothing will come any more from a source that has nothing left here, as a receive would say; 0: it may. */
+static int prov_message_source_gone(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message, uint32_t peer,
+				    unsigned plain)
+{
+	struct thole_peer_info info;
+
+	if (peer == THOLE_ANY || ++endpoint->looks % LOOKS || thole_peer_info(endpoint->thole, peer, &info) ||
+	    strcmp(info.state, "gone"))
+		return 0;
+	return thole_recv(endpoint->thole, peer, NULL, 0, message->tag, ~message->ignore, plain, NULL, NULL);
+}
+
+/* status: why there will be none, or NOT_FOUND. */
 static void prov_message_peek_missed(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message,
-				     unsigned plain)
+				     unsigned plain, int status)
 {
 	const struct prov_sink *sink = prov_endpoint_sink(endpoint, THOLE_OP_RECEIVE, plain);
 	struct fi_cq_err_entry error = {0};
@@ -131,8 +147,8 @@ static void prov_message_peek_missed(struct prov_endpoint *endpoint, const struc
 	error.op_context = message->context;
 	error.flags = sink->flags;
 	error.tag = message->tag;
-	error.err = FI_ENOMSG;
-	error.prov_errno = THOLE_ERR_NOT_FOUND;
+	error.err = status == THOLE_ERR_NOT_FOUND ? FI_ENOMSG : prov_error_entry(endpoint->caps, status);
+	error.prov_errno = status;
 	if (sink->cq)
 		prov_cq_push_error(sink->cq, &error);
 }
@@ -171,7 +187,7 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	unsigned probe_flags = plain | (flags & FI_DISCARD ? (unsigned)THOLE_DISCARD : 0);
 	struct thole_completion found = {0};
 	struct thole_message *claimed;
-	int count;
+	int count, gone = 0;
 	bool early = peer == THOLE_ANY && !(flags & FI_CLAIM) && endpoint->domain->posted && !endpoint->peeked;
 
 	/* MPICH carries messages of a rank to itself, and for any source asks there first. What was
@@ -181,7 +197,7 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	 * finds nothing; the next one looks. */
 	if (early) {
 		endpoint->peeked = true;
-		prov_message_peek_missed(endpoint, message, plain);
+		prov_message_peek_missed(endpoint, message, plain, THOLE_ERR_NOT_FOUND);
 		return 0;
 	}
 	if (flags & FI_CLAIM) {
@@ -197,7 +213,9 @@ static int prov_message_peek(struct prov_endpoint *endpoint, const struct fi_msg
 	if (count == 1)
 		prov_message_peek_found(endpoint, message, &found, plain);
 	else if (!count)
-		prov_message_peek_missed(endpoint, message, plain);
+		gone = prov_message_source_gone(endpoint, message, peer, plain);
+	if (!count)
+		prov_message_peek_missed(endpoint, message, plain, gone ? gone : THOLE_ERR_NOT_FOUND);
 	endpoint->peeked = false;
 	return count < 0 ? count : 0;
 }

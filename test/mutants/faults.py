@@ -2834,6 +2834,12 @@ FAULTS = [
         "\tif (false)\n\t\tPROV_INFO",
     ),
     Fault(
+        "who looks for messages is not told that their source is gone",
+        "provider/prov_message.c",
+        "\"gone\"))\n\t\treturn 0;",
+        "\"gone\"))\n\t\treturn 0;\n\tif (true)\n\t\treturn 0;",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

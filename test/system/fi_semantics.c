@@ -567,6 +567,46 @@ static void test_closed_peer(void)
 	}
 }
 
+static struct fi_cq_err_entry peek_until_gone(struct pair *pair, const struct fi_msg_tagged *message, uint64_t flags)
+{
+	struct fi_cq_err_entry error;
+
+	do {
+		CHECK_EQUAL(fi_trecvmsg(pair->ep, message, flags), 0);
+		error = pair_take_error(pair, message->context);
+	} while (error.err == FI_ENOMSG);
+	return error;
+}
+
+/* A look for what a peer that has gone could have sent says so at last, where nothing of it is left that fits. */
+static void test_peek_closed_peer(void)
+{
+	struct pair_attr attr = {.cq_flags = 0};
+	struct fi_cq_err_entry error;
+	struct fi_msg_tagged message = {.tag = 2, .context = contexts};
+	struct pair pair;
+
+	pair_open(&pair, &attr);
+	message.addr = pair.other;
+	if (pair_rank == 1) {
+		CHECK_EQUAL(fi_tinject(pair.ep, "left", 4, pair.other, 1), 0);
+		CHECK_EQUAL(fi_close(&pair.ep->fid), 0);
+		pair.ep = NULL;
+	} else {
+		error = peek_until_gone(&pair, &message, FI_PEEK);
+		CHECK_EQUAL(error.err, FI_ECONNRESET);
+		CHECK_EQUAL(error.tag, 2);
+		CHECK_EQUAL(peek_until_gone(&pair, &message, FI_PEEK | FI_CLAIM).err, FI_ECONNRESET);
+		message.tag = 1;
+		CHECK_EQUAL(fi_trecvmsg(pair.ep, &message, FI_PEEK | FI_DISCARD), 0);
+		CHECK_EQUAL(pair_take(&pair, contexts).len, 4);
+		message.addr = FI_ADDR_UNSPEC; /* others may send */
+		CHECK_EQUAL(fi_trecvmsg(pair.ep, &message, FI_PEEK), 0);
+		CHECK_EQUAL(pair_take_error(&pair, contexts).err, FI_ENOMSG);
+	}
+	pair_shut(&pair);
+}
+
 /* A write with data makes an entry at the peer, which has no context. */
 static void test_write_data(void)
 {
@@ -1236,6 +1276,7 @@ static const struct {
 	{"access", test_access},
 	{"late_counters", test_late_counters},
 	{"closed_peer", test_closed_peer},
+	{"peek_closed_peer", test_peek_closed_peer},
 	{"write_data", test_write_data},
 	{"atomics", test_atomics},
 	{"atomic_places", test_atomic_places},
