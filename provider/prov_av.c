@@ -125,11 +125,12 @@ static int prov_av_entry_insert(struct prov_av *av, const struct prov_address *a
 
 /* For a vector that reports to an event queue: one event for the call, and one for each address
  * that was refused. */
-static int prov_av_insertion_report(struct prov_av *av, size_t inserted, void *context)
+static int prov_av_insertion_report(struct prov_av *av, struct prov_event *event, size_t inserted, void *context)
 {
 	struct fi_eq_entry entry = {.fid = &av->fid.fid, .context = context, .data = inserted};
 
-	return prov_eq_post(av->eq, FI_AV_COMPLETE, &entry, sizeof entry);
+	prov_eq_enter(av->eq, event, FI_AV_COMPLETE, &entry);
+	return 0;
 }
 
 static void prov_av_failure_report(struct prov_av *av, size_t index, int error, void *context)
@@ -147,10 +148,16 @@ static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, f
 	struct prov_av *av = prov_av_of(fid);
 	const struct prov_address *addresses = bytes;
 	int *errors = flags & FI_SYNC_ERR ? context : NULL;
+	struct prov_event *event = NULL;
 	size_t inserted = 0;
 
 	if ((av->asynchronous && !av->eq) || (count && !addresses))
 		return av->asynchronous ? -FI_ENOEQ : -FI_EINVAL;
+	if (av->asynchronous) {
+		event = prov_eq_event(sizeof(struct fi_eq_entry));
+		if (!event)
+			return -FI_ENOMEM;
+	}
 	prov_domain_lock(av->domain);
 	for (size_t i = 0; i < count; i++) {
 		fi_addr_t fi_addr = FI_ADDR_NOTAVAIL;
@@ -165,7 +172,7 @@ static int prov_av_insert(struct fid_av *fid, const void *bytes, size_t count, f
 			prov_av_failure_report(av, i, error, context);
 	}
 	prov_domain_unlock(av->domain);
-	return av->asynchronous ? prov_av_insertion_report(av, inserted, context) : (int)inserted;
+	return av->asynchronous ? prov_av_insertion_report(av, event, inserted, context) : (int)inserted;
 }
 
 /* Endpoints are found by their addresses only; there is no service to look one up with. */

@@ -14,7 +14,7 @@
 #include "prov_stub.h"
 #include "thole.h"
 
-struct event {
+struct prov_event {
 	struct list_node node; /* of its queue */
 	uint32_t event;        /* libfabric's number of its kind */
 	bool is_error;         /* it is `error`, else `data` */
@@ -29,11 +29,11 @@ static struct prov_eq *prov_eq_of(struct fid_eq *fid)
 }
 
 /* NULL: there is none. */
-static struct event *prov_eq_first(const struct prov_eq *eq)
+static struct prov_event *prov_eq_first(const struct prov_eq *eq)
 {
 	struct list_node *first = list_first(&eq->events);
 
-	return first ? container_of(first, struct event, node) : NULL;
+	return first ? container_of(first, struct prov_event, node) : NULL;
 }
 
 /* Make the descriptors, or make them anew. With the lock. */
@@ -58,42 +58,56 @@ static int prov_eq_descriptor(struct prov_eq *eq, int *fd_p)
 	return error;
 }
 
-static int prov_eq_append(struct prov_eq *eq, struct event *event)
+static void prov_eq_append(struct prov_eq *eq, struct prov_event *event)
 {
 	lock_take(&eq->lock);
 	list_push_back(&eq->events, &event->node);
 	wake_raise(&eq->wake);
 	lock_leave(&eq->lock);
-	return 0;
+}
+
+struct prov_event *prov_eq_event(size_t size)
+{
+	struct prov_event *event = calloc(1, sizeof *event + size);
+
+	if (event)
+		event->size = size;
+	return event;
+}
+
+void prov_eq_enter(struct prov_eq *eq, struct prov_event *event, uint32_t number, const void *data)
+{
+	event->event = number;
+	if (event->size)
+		memcpy(event->data, data, event->size);
+	prov_eq_append(eq, event);
 }
 
 int prov_eq_post(struct prov_eq *eq, uint32_t number, const void *data, size_t size)
 {
-	struct event *event = calloc(1, sizeof *event + size);
+	struct prov_event *event = prov_eq_event(size);
 
 	if (!event)
 		return -FI_ENOMEM;
-	event->event = number;
-	event->size = size;
-	if (size)
-		memcpy(event->data, data, size);
-	return prov_eq_append(eq, event);
+	prov_eq_enter(eq, event, number, data);
+	return 0;
 }
 
 int prov_eq_post_error(struct prov_eq *eq, const struct fi_eq_err_entry *error)
 {
-	struct event *event = calloc(1, sizeof *event);
+	struct prov_event *event = calloc(1, sizeof *event);
 
 	if (!event)
 		return -FI_ENOMEM;
 	event->is_error = true;
 	event->error = *error;
-	return prov_eq_append(eq, event);
+	prov_eq_append(eq, event);
+	return 0;
 }
 
 static void prov_eq_free_first(struct prov_eq *eq)
 {
-	struct event *event = prov_eq_first(eq);
+	struct prov_event *event = prov_eq_first(eq);
 
 	list_unlink(&event->node);
 	free(event);
@@ -108,7 +122,7 @@ static void prov_eq_remove_first(struct prov_eq *eq)
 
 static ssize_t prov_eq_take(struct prov_eq *eq, uint32_t *number, void *buffer, size_t length, uint64_t flags)
 {
-	struct event *event = prov_eq_first(eq);
+	struct prov_event *event = prov_eq_first(eq);
 	ssize_t size;
 
 	if (!event)
@@ -140,7 +154,7 @@ static ssize_t prov_eq_read(struct fid_eq *fid, uint32_t *number, void *buffer, 
 static ssize_t prov_eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
 {
 	struct prov_eq *eq = prov_eq_of(fid);
-	const struct event *event;
+	const struct prov_event *event;
 	ssize_t size = -FI_EAGAIN;
 
 	lock_take(&eq->lock);

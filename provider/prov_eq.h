@@ -31,8 +31,15 @@ struct prov_eq {
 
 int prov_eq_open(struct prov_users *fabric, struct fi_eq_attr *attr, struct fid_eq **eq_p, void *context);
 
-/* Enter an event; the data is copied. -FI_ENOMEM. */
-int prov_eq_post(struct prov_eq *eq, uint32_t event, const void *data, size_t size);
+struct prov_event;
+
+/* An event with so much data, before what it is to tell of is done; NULL: no memory. */
+struct prov_event *prov_eq_event(size_t size);
+/* Enter it, and a copy of the data. It is the queue's from then on. */
+void prov_eq_enter(struct prov_eq *eq, struct prov_event *event, uint32_t number, const void *data);
+
+/* Both at once. -FI_ENOMEM. */
+int prov_eq_post(struct prov_eq *eq, uint32_t number, const void *data, size_t size);
 int prov_eq_post_error(struct prov_eq *eq, const struct fi_eq_err_entry *error);
 
 /* 0: its descriptor may be polled; -FI_EAGAIN: there is something already. */

@@ -10,6 +10,7 @@
 #include "prov_address.h"
 #include "prov_core.h"
 #include "prov_domain.h"
+#include "prov_error.h"
 #include "prov_fabric.h"
 #include "prov_option.h"
 #include "thole.h"
@@ -346,20 +347,22 @@ static int prov_info_destination_set(struct fi_info *info, const void *bytes)
 }
 
 /* Only an endpoint can tell an address from another text. */
-static bool prov_info_address_valid(const struct prov_address *address)
+static int prov_info_address_check(const struct prov_address *address)
 {
 	struct thole_endpoint_attr attr = {.options = prov_option_strings()};
 	struct thole_endpoint *endpoint;
 	struct thole_address whole;
 	uint32_t peer;
-	bool valid;
+	int error = thole_endpoint_open(&attr, &endpoint);
 
-	if (thole_endpoint_open(&attr, &endpoint))
-		return false;
+	if (error)
+		return prov_error_result(error);
 	prov_address_whole(address, &whole);
-	valid = !thole_peer(endpoint, &whole, &peer);
+	error = thole_peer(endpoint, &whole, &peer);
 	thole_endpoint_close(endpoint);
-	return valid;
+	if (error == THOLE_ERR_MEMORY)
+		return -FI_ENOMEM;
+	return prov_info_is("node: it is no address of an endpoint", !error) ? 0 : -FI_ENODATA;
 }
 
 static int prov_info_destination_fill(struct fi_info *info, const struct fi_info *hints, const char *node,
@@ -368,10 +371,11 @@ static int prov_info_destination_fill(struct fi_info *info, const struct fi_info
 	struct prov_address address;
 
 	if (node && !(flags & FI_SOURCE)) {
-		if (!prov_info_is("node: it is no address of an endpoint",
-				  prov_address_read(node, &address) && prov_info_address_valid(&address)))
-			return -FI_ENODATA;
-		return prov_info_destination_set(info, &address);
+		int error = prov_info_is("node: it is too long", prov_address_read(node, &address))
+				    ? prov_info_address_check(&address)
+				    : -FI_ENODATA;
+
+		return error ? error : prov_info_destination_set(info, &address);
 	}
 	if (hints && hints->dest_addr && hints->dest_addrlen == sizeof address)
 		return prov_info_destination_set(info, hints->dest_addr);

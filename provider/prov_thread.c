@@ -63,9 +63,10 @@ int prov_thread_start(struct prov_domain *domain, struct prov_thread **thread_p)
 	error = prov_watch_open(&thread->watch, domain, FI_WAIT_FD);
 	if (error)
 		goto free;
-	error = -thread_start(&thread->thread, "thole-progress", prov_thread_run, thread);
-	if (error)
+	if (thread_start(&thread->thread, "thole-progress", prov_thread_run, thread)) {
+		error = -FI_ENOMEM; /* there are too many: FI_EAGAIN would say that it works if it is done again */
 		goto close;
+	}
 	*thread_p = thread;
 	return 0;
 close:

@@ -2840,6 +2840,24 @@ FAULTS = [
         "\"gone\"))\n\t\treturn 0;\n\tif (true)\n\t\treturn 0;",
     ),
     Fault(
+        "insertions are made that no event tells of",
+        "provider/prov_av.c",
+        "\tif (av->asynchronous) {\n\t\tevent = prov_eq_event(sizeof(struct fi_eq_entry));\n\t\tif (!event)\n\t\t\treturn -FI_ENOMEM;\n\t}\n",
+        "\t(void)0;\n",
+    ),
+    Fault(
+        "a domain that finds no thread is to be opened again",
+        "provider/prov_thread.c",
+        "error = -FI_ENOMEM; /*",
+        "error = -FI_EAGAIN; /*",
+    ),
+    Fault(
+        "no endpoint means no address",
+        "provider/prov_info.c",
+        "\t\treturn prov_error_result(error);\n\tprov_address_whole",
+        "\t\treturn -FI_ENODATA;\n\tprov_address_whole",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

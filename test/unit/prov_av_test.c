@@ -256,6 +256,34 @@ static void refused__are_told_one_by_one(void **state)
 	av_close(av);
 }
 
+static bool refuse; /* memory */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return refuse ? NULL : __real_calloc(count, size);
+}
+
+/* Nothing is inserted that nobody would hear of. */
+static void events__that_find_no_memory(void **state)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+	struct fid_av *av = av_open(FI_EVENT);
+	struct fid_eq *eq;
+
+	(void)state;
+	assert_int_equal(fi_eq_open(objects.fabric, &attr, &eq, NULL), 0);
+	assert_int_equal(fi_av_bind(av, &eq->fid, 0), 0);
+	refuse = true;
+	assert_int_equal(fi_av_insert(av, names, 2, NULL, 0, NULL), -FI_ENOMEM);
+	refuse = false;
+	assert_int_equal(container_of(av, struct prov_av, fid)->count, 0);
+	av_close(av);
+	assert_int_equal(fi_close(&eq->fid), 0);
+}
+
 static void events__report_insertions(void **state)
 {
 	struct prov_address mixed[2] = {names[0], {"no address"}};
@@ -294,6 +322,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(twins__are_not_looked_for_where_none_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(insert__goes_on_where_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused__are_told_one_by_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(events__that_find_no_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(events__report_insertions, setup, teardown),
 	};
 

@@ -103,11 +103,69 @@ static void hints__the_first_that_does_not_fit(void **state)
 	refused("not with this fabric_attr->prov_name: \"tcp\", and ours is \"thole\"");
 }
 
+static void progress__comes_with_access_without_tags(void **state)
+{
+	static const struct {
+		uint64_t caps;
+		enum fi_progress asked, answer;
+	} rows[] = {
+		{FI_RMA, FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO},
+		{FI_RMA | FI_MSG, FI_PROGRESS_UNSPEC, FI_PROGRESS_AUTO}, /* Open MPI 6 */
+		{FI_RMA | FI_MSG, FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL},
+		{FI_RMA | FI_TAGGED, FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL},
+		{FI_RMA | FI_TAGGED, FI_PROGRESS_AUTO, FI_PROGRESS_AUTO},
+		{0, FI_PROGRESS_UNSPEC, FI_PROGRESS_MANUAL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct fi_info *info;
+
+		hints.caps = rows[i].caps;
+		domain.data_progress = rows[i].asked;
+		assert_int_equal(prov_info_get(FI_VERSION(1, 17), NULL, NULL, 0, &hints, &info), 0);
+		assert_int_equal(info->domain_attr->data_progress, rows[i].answer);
+		objects_info_free(info);
+	}
+}
+
+static int refuse; /* a THOLE_ERR_*, with which no endpoint opens; 0: they do */
+
+int __real_thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
+int __wrap_thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p);
+
+int __wrap_thole_endpoint_open(const struct thole_endpoint_attr *attr, struct thole_endpoint **endpoint_p)
+{
+	return refuse ? refuse : __real_thole_endpoint_open(attr, endpoint_p);
+}
+
+/* An address, what is none, and where that cannot be told. */
+static void node__is_an_address(void **state)
+{
+	struct thole_endpoint_attr attr = {0};
+	struct thole_endpoint *endpoint;
+	struct thole_address address;
+
+	(void)state;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	thole_endpoint_address(endpoint, &address);
+	thole_endpoint_close(endpoint);
+	assert_int_equal(ask(address.text), 0);
+	assert_int_equal(lines, 0);
+	assert_int_equal(ask("host"), -FI_ENODATA);
+	assert_string_equal(logged, "not with this node: it is no address of an endpoint");
+	refuse = THOLE_ERR_MEMORY;
+	assert_int_equal(ask(address.text), -FI_ENOMEM);
+	refuse = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(hints__that_fit_are_not_spoken_of, setup),
 		cmocka_unit_test_setup(hints__the_first_that_does_not_fit, setup),
+		cmocka_unit_test_setup(progress__comes_with_access_without_tags, setup),
+		cmocka_unit_test_setup(node__is_an_address, setup),
 	};
 
 	setenv("THOLE_NETWORK", "off", 1);

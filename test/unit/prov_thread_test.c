@@ -4,6 +4,7 @@
  * shows by its being armed. */
 #include "prov_objects.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -204,12 +205,34 @@ static void stop__keeps_the_thread_from_sleeping(void **state)
 	objects_close(&objects);
 }
 
+static bool refusing; /* threads */
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return refusing ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+/* FI_EAGAIN would mean that it will be there soon. */
+static void start__without_a_thread(void **state)
+{
+	struct fid_domain *another;
+
+	(void)state;
+	refusing = true;
+	assert_int_equal(fi_domain(objects.fabric, objects.info, &another, NULL), -FI_ENOMEM);
+	refusing = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(thread__leaves_a_program_alone_that_polls, setup, teardown),
 		cmocka_unit_test_setup_teardown(thread__steps_in_where_ranks_share_cores, setup, teardown),
 		cmocka_unit_test_setup_teardown(thread__that_cannot_arm_rests_before_it_tries_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(start__without_a_thread, setup, teardown),
 		cmocka_unit_test_setup(stop__keeps_the_thread_from_sleeping, setup),
 	};
 
