@@ -392,6 +392,10 @@ int prov_info_get(uint32_t version, const char *node, const char *service, uint6
 
 	(void)service;
 	*info_p = NULL;
+	if (prov_option_lost()) {
+		PROV_WARN(FI_LOG_CORE, "an option found no memory as this library was loaded");
+		return -FI_ENOMEM;
+	}
 	if (!prov_info_hints_fit(hints))
 		return -FI_ENODATA;
 	if (!prov_option_native()) {

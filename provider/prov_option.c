@@ -17,6 +17,7 @@ enum { OPTIONS_MAX = 64 }; /* Thole options that can be given as FI_THOLE_*; mor
 static char *options[OPTIONS_MAX + 1];
 static size_t option_count;
 static bool progress_thread, native;
+static bool lost; /* an option, for want of memory */
 
 static bool prov_option_text_true(const char *text)
 {
@@ -29,11 +30,11 @@ static void prov_option_keep(const char *name, const char *value)
 	size_t size = strlen(name) + strlen(value) + 2;
 	char *text;
 
-	if (option_count == OPTIONS_MAX)
+	text = option_count < OPTIONS_MAX ? malloc(size) : NULL;
+	if (!text) {
+		lost = true;
 		return;
-	text = malloc(size);
-	if (!text)
-		return;
+	}
 	snprintf(text, size, "%s=%s", name, value);
 	options[option_count++] = text;
 }
@@ -61,6 +62,11 @@ void prov_option_read(void)
 		return; /* the core was unloaded and loaded again, and this library stayed */
 	for (unsigned i = 0; !thole_option_info(i, &info); i++)
 		prov_option_take(&info, prov_core_param(info.name, info.help, info.fallback));
+}
+
+bool prov_option_lost(void)
+{
+	return lost;
 }
 
 bool prov_option_native(void)

@@ -12,6 +12,9 @@
 
 void prov_option_read(void);
 
+/* Whether one of them found no memory: endpoints would be without what its user asked for, integrity perhaps. */
+bool prov_option_lost(void);
+
 /* For thole_endpoint_open: "name=value" strings ended by NULL. */
 const char *const *prov_option_strings(void);
 

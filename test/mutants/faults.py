@@ -2858,6 +2858,12 @@ FAULTS = [
         "\t\treturn -FI_ENODATA;\n\tprov_address_whole",
     ),
     Fault(
+        "an option that finds no memory is dropped",
+        "provider/prov_option.c",
+        "\t\tlost = true;\n",
+        "",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

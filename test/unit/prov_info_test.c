@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static char logged[300]; /* the last line */
 static int lines;
@@ -18,7 +19,7 @@ void __wrap_prov_core_log(enum fi_log_level level, enum fi_log_subsys subsystem,
 	va_list args;
 
 	(void)subsystem, (void)function, (void)line;
-	assert_int_equal(level, FI_LOG_INFO);
+	assert_true(level == FI_LOG_INFO || level == FI_LOG_WARN);
 	va_start(args, format);
 	vsnprintf(logged, sizeof logged, format, args);
 	va_end(args);
@@ -159,9 +160,38 @@ static void node__is_an_address(void **state)
 	refuse = 0;
 }
 
+static bool refuse_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return refuse_memory ? NULL : __real_malloc(size);
+}
+
+/* Options are read once a process: in a child, which has not done so yet. */
+static void option__that_finds_no_memory(void **state)
+{
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		refuse_memory = true;
+		prov_option_read();
+		refuse_memory = false;
+		setup(NULL);
+		_exit(ask(NULL) != -FI_ENOMEM);
+	}
+	assert_int_equal(child_status(child), 0);
+	prov_option_read();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(option__that_finds_no_memory),
 		cmocka_unit_test_setup(hints__that_fit_are_not_spoken_of, setup),
 		cmocka_unit_test_setup(hints__the_first_that_does_not_fit, setup),
 		cmocka_unit_test_setup(progress__comes_with_access_without_tags, setup),
@@ -169,6 +199,5 @@ int main(void)
 	};
 
 	setenv("THOLE_NETWORK", "off", 1);
-	prov_option_read();
 	return cmocka_run_group_tests_name("prov_info", tests, NULL, NULL);
 }
