@@ -18,7 +18,8 @@ static const char *const libraries[] = {"libmpi.so.12", "libmpi.so.0", "libmpich
 struct wanted {
 	const char *name;
 	uintptr_t function;
-	int places; /* written */
+	int places;   /* written */
+	bool refused; /* one could not be */
 };
 
 #if defined(__x86_64__)
@@ -93,8 +94,10 @@ static void import_write(const struct object *object, uintptr_t *place)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)place & ~(page - 1);
 	bool sealed = import_is_sealed(object->info, start, page);
 
-	if (sealed && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0)
+	if (sealed && mprotect((void *)start, page, PROT_READ | PROT_WRITE) != 0) {
+		object->wanted->refused = true;
 		return;
+	}
 	__atomic_store_n(place, object->wanted->function, __ATOMIC_RELAXED);
 	object->wanted->places++;
 	if (sealed)
@@ -147,5 +150,5 @@ int import_set(const char *name, void (*function)(void))
 	struct wanted wanted = {.name = name, .function = (uintptr_t)function};
 
 	dl_iterate_phdr(import_seen, &wanted);
-	return wanted.places;
+	return wanted.refused ? -1 : wanted.places;
 }

@@ -87,7 +87,7 @@ int yield_sparing(void)
 
 void yield_spare(void)
 {
-	if (import_set("sched_yield", (void (*)(void))yield_sparing) > 0)
+	if (import_set("sched_yield", (void (*)(void))yield_sparing) != 0) /* where one was refused others may not be */
 		yield_spared = true;
 }
 

@@ -51,8 +51,8 @@ void prov_heap_share(size_t least)
 	if (heap_least)
 		return;
 	heap_least = least;
-	/* Who frees comes first: what was allocated before goes back by it, too. */
-	import_set("free", (void (*)(void))prov_heap_free);
-	import_set("realloc", (void (*)(void))prov_heap_realloc);
-	import_set("malloc", (void (*)(void))prov_heap_malloc);
+	/* Who frees comes first: what was allocated before goes back by it, too. Without, nothing of ours is given. */
+	if (import_set("free", (void (*)(void))prov_heap_free) > 0 &&
+	    import_set("realloc", (void (*)(void))prov_heap_realloc) >= 0)
+		import_set("malloc", (void (*)(void))prov_heap_malloc);
 }

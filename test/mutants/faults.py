@@ -2864,6 +2864,24 @@ FAULTS = [
         "",
     ),
     Fault(
+        "blocks are given that cannot be taken back",
+        "provider/prov_heap.c",
+        "prov_heap_free) > 0 &&",
+        "prov_heap_free) != 99 &&",
+    ),
+    Fault(
+        "blocks are given that cannot be made longer",
+        "provider/prov_heap.c",
+        "prov_heap_realloc) >= 0)",
+        "prov_heap_realloc) > -2)",
+    ),
+    Fault(
+        "a table that cannot be written is not missed",
+        "front/import.c",
+        "\t\tobject->wanted->refused = true;\n",
+        "",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "prov_heap.h"
@@ -64,6 +65,35 @@ static void heap__as_it_was(void **state)
 	(void)state;
 	early = filled(mpi_malloc(LARGE), LARGE);
 	assert_false(is_shared(early));
+}
+
+static const char *refused; /* a function whose place in the table is sealed; NULL: all may be written */
+
+int __real_import_set(const char *name, void (*function)(void));
+int __wrap_import_set(const char *name, void (*function)(void));
+
+int __wrap_import_set(const char *name, void (*function)(void))
+{
+	return refused && !strcmp(refused, name) ? -1 : __real_import_set(name, function);
+}
+
+/* Who cannot take a block back gives none. In a child: it is done once a process. */
+static void heap__that_could_not_take_back(void **state)
+{
+	static const char *const names[] = {"free", "realloc"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		pid_t child = fork();
+
+		assert_true(child >= 0);
+		if (child == 0) {
+			refused = names[i];
+			prov_heap_share(LEAST);
+			_exit(is_shared(mpi_malloc(LARGE)));
+		}
+		assert_int_equal(child_status(child), 0);
+	}
 }
 
 static void heap__shares_large_blocks(void **state)
@@ -125,6 +155,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(heap__as_it_was),
+		cmocka_unit_test(heap__that_could_not_take_back),
 		cmocka_unit_test(heap__shares_large_blocks),
 		cmocka_unit_test(heap__takes_back_what_is_from_before),
 		cmocka_unit_test(heap__gives_blocks_another_length),

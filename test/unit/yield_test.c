@@ -9,8 +9,10 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "front/import.h"
 #include "front/yield.h"
 
 int yields_lazy(void);
@@ -71,6 +73,27 @@ static void yield__where_others_run(void **state)
 	assert_int_equal(made_of(yield_sparing, 10 * SPARED), 10);
 }
 
+static bool sealed; /* for good */
+
+int __real_mprotect(void *start, size_t length, int protection);
+int __wrap_mprotect(void *start, size_t length, int protection);
+
+int __wrap_mprotect(void *start, size_t length, int protection)
+{
+	return sealed ? -1 : __real_mprotect(start, length, protection);
+}
+
+/* Of two tables that have it one cannot be written. What is written is what was there. */
+static void import__says_what_was_refused(void **state)
+{
+	(void)state;
+	sealed = true;
+	assert_int_equal(import_set("sched_yield", (void (*)(void))__real_sched_yield), -1);
+	sealed = false;
+	assert_true(import_set("sched_yield", (void (*)(void))__real_sched_yield) > 0);
+	assert_int_equal(import_set("no_such_function", (void (*)(void))__real_sched_yield), 0);
+}
+
 /* By the name of the library, wherever it has the function's address, and however that is protected. */
 static void spare__whose_calls(void **state)
 {
@@ -108,6 +131,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(yield__alone),
 		cmocka_unit_test(yield__where_others_run),
+		cmocka_unit_test(import__says_what_was_refused),
 		cmocka_unit_test(spare__whose_calls),
 		cmocka_unit_test(yield__with_threads_that_look), /* from then on every call is made */
 	};
