@@ -263,7 +263,8 @@ static int prov_ep_setopt(fid_t fid, int level, int name, const void *value, siz
 	return name == FI_OPT_MIN_MULTI_RECV ? prov_ep_multi_min_set(endpoint, size) : prov_ep_limit_accept(name, size);
 }
 
-/* -FI_ENOENT: it has matched or ended, and completes as it would have anyhow. */
+/* -FI_ENOENT: it has matched or ended, and completes as it would have anyhow. Not 0, as the manual has it: oneCCL waits
+ * for a cancel's entry then. */
 static ssize_t prov_ep_cancel(fid_t fid, void *context)
 {
 	struct prov_endpoint *endpoint = container_of(fid, struct prov_endpoint, fid.fid);
