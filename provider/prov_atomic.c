@@ -38,6 +38,7 @@ struct atomic {
 
 /* A result on its way to several places, and the user's context in the meantime. */
 struct prov_scatter {
+	struct list_node node;                       /* of its endpoint's */
 	void *context;                               /* the program's */
 	size_t count;                                /* of parts */
 	size_t size;                                 /* bytes of an element */
@@ -57,8 +58,19 @@ void *prov_atomic_scatter(void *wrapped, bool failed)
 		memcpy(scatter->parts[i].addr, from, bytes);
 		from += bytes;
 	}
+	list_remove(&scatter->node);
 	free(scatter);
 	return context;
+}
+
+void prov_atomic_drop(struct prov_endpoint *endpoint)
+{
+	struct list_node *node;
+
+	while ((node = list_first(&endpoint->scatters))) {
+		list_remove(node);
+		free(container_of(node, struct prov_scatter, node));
+	}
 }
 
 static size_t prov_atomic_parts_elements(const struct parts *parts)
@@ -120,9 +132,10 @@ static int prov_atomic_scattered(struct prov_endpoint *endpoint, uint32_t peer, 
 	if (flags & THOLE_QUIET) /* the end has to be reported, to us */
 		flags = (flags & ~(unsigned)THOLE_QUIET) | PROV_SILENT;
 	operation->result = scatter->bytes;
+	list_push_back(&endpoint->scatters, &scatter->node);
 	error = thole_atomic(endpoint->thole, peer, operation, flags, scatter, NULL);
 	if (error)
-		free(scatter);
+		prov_atomic_scatter(scatter, true);
 	return error;
 }
 

@@ -14,6 +14,8 @@
 
 #include "prov_compat.h"
 
+struct prov_endpoint;
+
 extern struct fi_ops_atomic prov_atomic_ops;
 
 /* fi_query_atomic. */
@@ -23,5 +25,8 @@ int prov_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_
 /* The end of an operation with PROV_WRAPPED: its result goes where it was asked for, unless it has
  * failed. Returns the program's context. */
 void *prov_atomic_scatter(void *wrapped, bool failed);
+
+/* What an endpoint that is closed leaves of those: Thole's completes nothing then. */
+void prov_atomic_drop(struct prov_endpoint *endpoint);
 
 #endif /* PROV_ATOMIC_H */

@@ -65,6 +65,7 @@ struct prov_endpoint {
 	bool tx_selective, rx_selective; /* only FI_COMPLETION makes queue entries */
 	size_t multi_min;                /* FI_OPT_MIN_MULTI_RECV, bytes */
 	struct prov_eq *eq;              /* NULL: none is bound; nothing is ever reported there */
+	struct list_node scatters;       /* of results under way that go to several places (prov_atomic.c) */
 	struct prov_claim *claims;       /* in no order */
 	size_t claim_count;
 	bool peeked;    /* the last peek was told that there is nothing, without a look */

@@ -72,6 +72,7 @@ static void prov_ep_slot_leave(struct prov_endpoint *endpoint)
 
 static void prov_ep_free(struct prov_endpoint *endpoint)
 {
+	prov_atomic_drop(endpoint);
 	free(endpoint->peers);
 	free(endpoint->sources);
 	free(endpoint->entries);
@@ -342,6 +343,7 @@ static void prov_ep_set_up(struct prov_endpoint *endpoint, const struct fi_info 
 	endpoint->fid.tagged = &prov_message_tagged_ops;
 	endpoint->fid.rma = &prov_rma_ops;
 	endpoint->fid.atomic = &prov_atomic_ops;
+	list_init(&endpoint->scatters);
 	endpoint->caps = info->caps;
 	endpoint->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	endpoint->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

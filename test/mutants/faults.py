@@ -2882,6 +2882,12 @@ FAULTS = [
         "",
     ),
     Fault(
+        "results that were to be scattered are left when an endpoint closes",
+        "provider/prov_ep.c",
+        "\tprov_atomic_drop(endpoint);\n",
+        "",
+    ),
+    Fault(
         "asking a set is no poll",
         "provider/prov_poll.c",
         "\tprov_domain_polled(cq->domain);\n",

@@ -150,6 +150,50 @@ static void operation_flags__of_one_direction(void **state)
 	assert_int_equal(fi_cancel(&ep->fid, &flags), -FI_ENOENT); /* nothing has this context */
 }
 
+static const void *watched; /* a block; NULL: none, */
+static bool freed;          /* and it was freed */
+
+void __real_free(void *block);
+void __wrap_free(void *block);
+
+void __wrap_free(void *block)
+{
+	freed |= block && block == watched;
+	__real_free(block);
+}
+
+/* A result in two places, from a peer that never answers. */
+static void close__frees_what_is_under_way(void **state)
+{
+	struct objects others;
+	struct prov_endpoint *endpoint = prov_endpoint_of(ep);
+	uint64_t words[2] = {1, 1}, results[2];
+	struct fi_ioc operand = {words, 2}, places[2] = {{&results[0], 1}, {&results[1], 1}};
+	char name[64];
+	size_t length = sizeof name;
+	struct fid_ep *other;
+	fi_addr_t addr;
+
+	(void)state;
+	objects_open(&others);
+	assert_int_equal(fi_endpoint(others.domain, others.info, &other, NULL), 0);
+	assert_int_equal(fi_getname(&other->fid, name, &length), 0);
+	assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(ep), 0);
+	assert_int_equal(fi_av_insert(av, name, 1, &addr, 0, NULL), 1);
+	assert_int_equal(
+		fi_fetch_atomicv(ep, &operand, NULL, 1, places, NULL, 2, addr, 0, 1, FI_UINT64, FI_SUM, NULL), 0);
+	watched = list_first(&endpoint->scatters);
+	assert_non_null(watched);
+	assert_int_equal(fi_close(&ep->fid), 0);
+	assert_true(freed);
+	watched = NULL;
+	assert_int_equal(fi_close(&other->fid), 0);
+	objects_close(&others);
+	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
+}
+
 /* One endpoint at a time is for one thread; of several each may be another thread's. */
 static void second__makes_the_domain_safe(void **state)
 {
@@ -273,6 +317,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(option__limits_may_be_wished_smaller, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(operation_flags__of_one_direction, setup, teardown),
+		cmocka_unit_test_setup_teardown(close__frees_what_is_under_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(second__makes_the_domain_safe, setup, teardown),
 		cmocka_unit_test_setup_teardown(close__in_a_child_of_one_who_is_inside, setup, teardown),
 	};
