@@ -37,19 +37,14 @@ static bool mxi_board_is_loopback(const struct thole_interface_info *info)
 	return strncmp(info->address, "127.", 4) == 0 || strcmp(info->address, "::1") == 0;
 }
 
-static void mxi_board_loopback_board(struct mxi_board *board)
+/* info: the loopback; NULL: there is none, or it is switched off. */
+static struct mxi_board mxi_board_loopback(const struct thole_interface_info *info)
 {
-	struct thole_interface_info info;
+	struct mxi_board board = {.nic_id = mxi_board_local_id(), .loopback = true};
 
-	*board = (struct mxi_board){
-		.nic_id = mxi_board_local_id(), .mtu = LOOPBACK_MTU, .interface = "lo", .loopback = true};
-	for (unsigned i = 0; thole_interface_info(i, &info) == 0; i++) {
-		if (!mxi_board_is_loopback(&info))
-			continue;
-		board->mtu = info.mtu;
-		snprintf(board->interface, sizeof(board->interface), "%s", info.name);
-		return;
-	}
+	board.mtu = info ? info->mtu : LOOPBACK_MTU;
+	snprintf(board.interface, sizeof(board.interface), "%s", info ? info->name : "lo");
+	return board;
 }
 
 /* ---- Interfaces ------------------------------------------------------------------------------ */
@@ -58,7 +53,8 @@ struct collection {
 	/* in the order of their numbers, once mxi_board_chosen_first has run */
 	struct mxi_board boards[MXI_BOARDS_MAX];
 	unsigned count;
-	unsigned chosen; /* which of them is to be number 0 */
+	unsigned chosen;           /* which of them is to be number 0 */
+	struct mxi_board loopback; /* in their place, where there are none; NIC id 0: not seen yet */
 };
 
 static struct mxi_board *mxi_board_collection_find(struct collection *collection, uint64_t nic_id)
@@ -74,6 +70,8 @@ static void mxi_board_collect(struct collection *collection, const struct thole_
 	struct mxi_board *board;
 	uint64_t nic_id;
 
+	if (collection->loopback.nic_id == 0 && mxi_board_is_loopback(info))
+		collection->loopback = mxi_board_loopback(info);
 	if (!info->up || !mxi_nic_parse(info->mac, &nic_id) || nic_id == 0)
 		return;
 	board = mxi_board_collection_find(collection, nic_id);
@@ -114,56 +112,70 @@ static void mxi_board_number_boards(struct collection *collection)
 			 strchr(wanted, ':') ? "" : ":0");
 }
 
-static void mxi_board_collect_all(struct collection *collection)
+/* A list that ends early is none: an endpoint would be opened on a board that it is not meant for. */
+static mx_return_t mxi_board_collect_all(struct collection *collection)
 {
 	struct thole_interface_info info;
+	unsigned seen = 0;
+	int error;
 
 	collection->count = collection->chosen = 0;
-	for (unsigned i = 0; thole_interface_info(i, &info) == 0; i++)
+	collection->loopback.nic_id = 0;
+	while ((error = thole_interface_info(seen, &info)) == 0) {
 		mxi_board_collect(collection, &info);
+		seen++;
+	}
+	if (error != THOLE_ERR_NOT_FOUND)
+		return MX_NO_RESOURCES;
 	if (collection->count == 0)
-		mxi_board_loopback_board(&collection->boards[collection->count++]);
+		collection->boards[collection->count++] =
+			collection->loopback.nic_id ? collection->loopback : mxi_board_loopback(NULL);
 	mxi_board_chosen_first(collection);
 	mxi_board_number_boards(collection);
+	return MX_SUCCESS;
 }
 
-unsigned mxi_board_list(struct mxi_board *boards, unsigned room)
+mx_return_t mxi_board_list(struct mxi_board *boards, unsigned room, unsigned *count_p)
 {
 	struct collection collection;
+	mx_return_t code = mxi_board_collect_all(&collection);
 
-	mxi_board_collect_all(&collection);
+	if (code)
+		return code;
 	for (unsigned i = 0; i < collection.count && i < room; i++)
 		boards[i] = collection.boards[i];
-	return collection.count;
+	*count_p = collection.count;
+	return MX_SUCCESS;
 }
 
-bool mxi_board_get(uint32_t number, struct mxi_board *board_p)
+mx_return_t mxi_board_get(uint32_t number, struct mxi_board *board_p)
 {
 	struct collection collection;
+	mx_return_t code = mxi_board_collect_all(&collection);
 
-	mxi_board_collect_all(&collection);
+	if (code)
+		return code;
 	if (number >= collection.count)
-		return false;
+		return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u",
+					      number, collection.count);
 	*board_p = collection.boards[number];
-	return true;
+	return MX_SUCCESS;
 }
 
-mx_return_t mxi_board_unknown(uint32_t number)
-{
-	return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there is no board %" PRIu32 ": this host has %u", number,
-				      mxi_board_list(NULL, 0));
-}
-
-bool mxi_board_find(uint64_t nic_id, struct mxi_board *board_p)
+mx_return_t mxi_board_find(uint64_t nic_id, struct mxi_board *board_p)
 {
 	struct collection collection;
 	const struct mxi_board *board;
+	mx_return_t code = mxi_board_collect_all(&collection);
 
-	mxi_board_collect_all(&collection);
+	if (code)
+		return code;
 	board = mxi_board_collection_find(&collection, nic_id);
-	if (board)
-		*board_p = *board;
-	return board != NULL;
+	if (!board)
+		return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "no board of this host has the NIC id %012" PRIx64,
+					      nic_id);
+	*board_p = *board;
+	return MX_SUCCESS;
 }
 
 /* ---- What the kernel knows of them ----------------------------------------------------------- */

@@ -34,15 +34,13 @@ struct mxi_board {
 	bool loopback;
 };
 
-/* Fill the first boards, in order of their numbers. Returns how many there are, at least 1. */
-unsigned mxi_board_list(struct mxi_board *boards, unsigned room);
+/* Fill the first boards, in order of their numbers; there are *count_p, at least 1. MX_NO_RESOURCES: the interfaces
+ * could not be listed. Errors have a sentence (error_set). */
+mx_return_t mxi_board_list(struct mxi_board *boards, unsigned room, unsigned *count_p);
 
-/* The board with a number, or with a NIC id; false where there is none. */
-bool mxi_board_get(uint32_t number, struct mxi_board *board_p);
-bool mxi_board_find(uint64_t nic_id, struct mxi_board *board_p);
-
-/* The error of a number that no board has, and its sentence (error_set). */
-mx_return_t mxi_board_unknown(uint32_t number);
+/* The board with a number, or with a NIC id. MX_BOARD_UNKNOWN where there is none; MX_NO_RESOURCES as above. */
+mx_return_t mxi_board_get(uint32_t number, struct mxi_board *board_p);
+mx_return_t mxi_board_find(uint64_t nic_id, struct mxi_board *board_p);
 
 /* A number that the kernel has about a board's interface, as in "device/numa_node"; `unknown` where
  * it has none. */

@@ -88,13 +88,16 @@ void mxi_connecting_start(struct mx_endpoint *endpoint, union mx_request *reques
 			  uint32_t endpoint_id, uint32_t key, uint32_t timeout_ms)
 {
 	struct mxi_board board;
+	mx_return_t ours;
 
 	if (endpoint_id > MXI_ENDPOINT_ID_MAX)
 		mxi_connecting_done(endpoint, request, MX_STATUS_BAD_ENDPOINT, NULL);
 	else if (nic_id == endpoint->entry.nic_id && endpoint_id == endpoint->entry.endpoint_id)
 		mxi_connecting_done(endpoint, request, MX_STATUS_SUCCESS, endpoint->self);
-	else if (endpoint->mxoe && !mxi_board_find(nic_id, &board))
+	else if (endpoint->mxoe && (ours = mxi_board_find(nic_id, &board)) == MX_BOARD_UNKNOWN)
 		mxi_connecting_directly(endpoint, request, nic_id, endpoint_id, key);
+	else if (endpoint->mxoe && ours)
+		mxi_connecting_done(endpoint, request, MX_STATUS_NO_RESOURCES, NULL);
 	else
 		mxi_connecting_ask(endpoint, request, nic_id, endpoint_id, key, timeout_ms);
 }

@@ -332,10 +332,11 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 /* Settings are those of the first entry. */
 static mx_return_t mxi_directory_look_around(void)
 {
-	if (mxi_world_look(&directory.world, list_empty(&directory.entries)) != 0)
-		return MX_NO_RESOURCES;
-	mxi_directory_group_join();
-	return MX_SUCCESS;
+	mx_return_t code = mxi_world_look(&directory.world, list_empty(&directory.entries));
+
+	if (code == MX_SUCCESS)
+		mxi_directory_group_join();
+	return code;
 }
 
 static mx_return_t mxi_directory_entry_claim(struct mxi_entry *entry)

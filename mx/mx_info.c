@@ -85,29 +85,34 @@ static mx_return_t mxi_info_find_board(const struct question *question, struct m
 	mx_return_t code;
 
 	if (question->endpoint) {
-		if (mxi_board_find(question->endpoint->entry.nic_id, board_p))
-			return MX_SUCCESS;
-		return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "the endpoint's interface is gone");
+		code = mxi_board_find(question->endpoint->entry.nic_id, board_p);
+		return code == MX_BOARD_UNKNOWN
+			       ? (mx_return_t)error_set(code, "the endpoint's interface is gone")
+			       : code;
 	}
 	code = mxi_info_read_number(question, &number);
-	if (code == MX_SUCCESS && !mxi_board_get(number, board_p))
-		code = mxi_board_unknown(number);
-	return code;
+	return code == MX_SUCCESS ? mxi_board_get(number, board_p) : code;
 }
 
 /* ---- Boards ---------------------------------------------------------------------------------- */
 
 static mx_return_t mxi_info_get_nic_count(const struct question *question)
 {
-	return mxi_info_answer_number(question, mxi_board_list(NULL, 0));
+	unsigned count;
+	mx_return_t code = mxi_board_list(NULL, 0, &count);
+
+	return code == MX_SUCCESS ? mxi_info_answer_number(question, count) : code;
 }
 
 static mx_return_t mxi_info_get_nic_ids(const struct question *question)
 {
 	struct mxi_board boards[MXI_BOARDS_MAX];
 	uint64_t ids[MXI_BOARDS_MAX + 1];
-	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+	unsigned count;
+	mx_return_t code = mxi_board_list(boards, MXI_BOARDS_MAX, &count);
 
+	if (code != MX_SUCCESS)
+		return code;
 	if (count > MXI_BOARDS_MAX)
 		count = MXI_BOARDS_MAX;
 	for (unsigned i = 0; i < count; i++)
@@ -316,11 +321,13 @@ mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_
 mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
 {
 	struct mxi_board board;
+	mx_return_t code;
 
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_board_number_to_nic_id");
-	if (!mxi_board_get(board_number, &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_board_number_to_nic_id: board %" PRIu32, board_number);
+	code = mxi_board_get(board_number, &board);
+	if (code)
+		return mxi_error(NULL, code, "mx_board_number_to_nic_id: %s", thole_detail());
 	*nic_id = board.nic_id;
 	return MX_SUCCESS;
 }
@@ -328,11 +335,13 @@ mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
 mx_return_t mx_nic_id_to_board_number(uint64_t nic_id, uint32_t *board_number)
 {
 	struct mxi_board board;
+	mx_return_t code;
 
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_nic_id_to_board_number");
-	if (!mxi_board_find(nic_id, &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_nic_id_to_board_number: NIC id %012" PRIx64, nic_id);
+	code = mxi_board_find(nic_id, &board);
+	if (code)
+		return mxi_error(NULL, code, "mx_nic_id_to_board_number: %s", thole_detail());
 	*board_number = board.number;
 	return MX_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mx_names.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "mx_board.h"
 #include "mx_known.h"
 #include "mx_nic.h"
@@ -65,12 +67,14 @@ static bool mxi_names_among_boards(struct wanted *wanted, const struct mxi_board
 	return false;
 }
 
-static bool mxi_names_among_known(struct wanted *wanted)
+static mx_return_t mxi_names_among_known(struct wanted *wanted)
 {
 	unsigned room = mxi_known_list(NULL, 0), count = 0;
 	struct mxi_known *list = room ? calloc(room, sizeof(*list)) : NULL;
 	bool found = false;
 
+	if (room && !list)
+		return (mx_return_t)error_set(MX_NO_RESOURCES, "no memory for a list of the boards that are known");
 	if (list)
 		count = mxi_known_list(list, room);
 	for (unsigned i = 0; i < count && i < room && !found; i++) {
@@ -79,7 +83,7 @@ static bool mxi_names_among_known(struct wanted *wanted)
 			mxi_names_wanted_found(wanted, list[i].nic_id, list[i].name);
 	}
 	free(list);
-	return found;
+	return found ? MX_SUCCESS : MX_NIC_NOT_FOUND;
 }
 
 /* ---- On the network -------------------------------------------------------------------------- */
@@ -91,9 +95,13 @@ struct search {
 	unsigned count;                        /* of sockets */
 };
 
-static void mxi_names_search_open(struct search *search, const struct wanted *wanted,
-				  const struct mxi_settings *settings, const struct mxi_board *boards, unsigned count)
+/* MX_NO_RESOURCES, with a sentence: a board's network cannot be asked just now; those of others can. */
+static mx_return_t mxi_names_search_open(struct search *search, const struct wanted *wanted,
+					 const struct mxi_settings *settings, const struct mxi_board *boards,
+					 unsigned count)
 {
+	mx_return_t code = MX_SUCCESS;
+
 	search->count = 0;
 	search->question = (struct mxi_notice){.type = MXI_NOTICE_FIND, .nic_id = wanted->nic_id};
 	if (!wanted->nic_id)
@@ -104,7 +112,11 @@ static void mxi_names_search_open(struct search *search, const struct wanted *wa
 
 		if (fd >= 0)
 			search->sockets[search->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+		else if (!boards[i].loopback && limits_caused(errno))
+			code = (mx_return_t)error_set(MX_NO_RESOURCES, "cannot ask the network of %s: %m",
+						      boards[i].interface);
 	}
+	return code;
 }
 
 static void mxi_names_search_ask(struct search *search)
@@ -148,91 +160,104 @@ static bool mxi_names_search_listen(struct search *search, struct wanted *wanted
 	return false;
 }
 
-static bool mxi_names_search_run(struct wanted *wanted, const struct mxi_settings *settings,
-				 const struct mxi_board *boards, unsigned count)
+static mx_return_t mxi_names_search_run(struct wanted *wanted, const struct mxi_settings *settings,
+					const struct mxi_board *boards, unsigned count)
 {
 	struct search search;
 	uint64_t now = clock_now_ns(), end = now + search_ns, pause = search_first_ns;
 	bool found = false;
+	mx_return_t code = mxi_names_search_open(&search, wanted, settings, boards, count);
 
-	mxi_names_search_open(&search, wanted, settings, boards, count);
 	for (; search.count > 0 && now < end && !found; now += pause, pause *= 2) {
 		mxi_names_search_ask(&search);
 		found = mxi_names_search_listen(&search, wanted, now + pause < end ? now + pause : end);
 	}
 	for (unsigned i = 0; i < search.count; i++)
 		close(search.sockets[i].fd);
-	return found;
+	return found ? MX_SUCCESS : code ? code : MX_NIC_NOT_FOUND;
 }
 
 /* ---- By frames of MXoE ----------------------------------------------------------------------- */
 
 /* Hosts with Open-MX answer those alone. Who is named by a MAC is asked at once; the others say
  * once a second that they are there. */
-static bool mxi_names_search_frames(struct wanted *wanted, const struct mxi_board *board)
+static mx_return_t mxi_names_search_frames(struct wanted *wanted, const struct mxi_board *board)
 {
 	struct thole_mxoe_host host;
 	char mac[MXI_NIC_TEXT_MAX];
 	uint64_t id = wanted->nic_id;
+	int found;
 
 	mxi_nic_text(id, mac);
-	if (thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns, &host, 1) < 1 ||
-	    !mxi_nic_parse(host.mac, &id))
-		return false;
+	found = thole_mxoe_hosts(board->interface, id ? mac : wanted->name, id ? search_ns : hello_ns, &host, 1);
+	if (found == THOLE_ERR_MEMORY || found == THOLE_ERR_SYSTEM)
+		return MX_NO_RESOURCES;
+	if (found < 1 || !mxi_nic_parse(host.mac, &id))
+		return MX_NIC_NOT_FOUND;
 	mxi_known_heard(id, host.name, "");
 	mxi_names_wanted_found(wanted, id, host.name);
-	return true;
+	return MX_SUCCESS;
 }
 
-static bool mxi_names_search_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
+static mx_return_t mxi_names_search_boards(struct wanted *wanted, const struct mxi_board *boards, unsigned count)
 {
-	for (unsigned i = 0; i < count; i++)
-		if (!boards[i].loopback && mxi_names_search_frames(wanted, &boards[i]))
-			return true;
-	return false;
+	mx_return_t code = MX_NIC_NOT_FOUND, one;
+
+	for (unsigned i = 0; i < count && code != MX_SUCCESS; i++) {
+		one = boards[i].loopback ? MX_NIC_NOT_FOUND : mxi_names_search_frames(wanted, &boards[i]);
+		if (one != MX_NIC_NOT_FOUND)
+			code = one;
+	}
+	return code;
 }
 
-/* Wherever it may be known, the nearest first. */
-static bool mxi_names_look_up(struct wanted *wanted)
+/* Wherever it may be known, the nearest first. MX_NO_RESOURCES, with a sentence: not everybody could be asked. */
+static mx_return_t mxi_names_look_up(struct wanted *wanted)
 {
 	struct mxi_board boards[MXI_BOARDS_MAX];
-	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
 	struct mxi_settings settings;
+	unsigned count;
+	mx_return_t code = mxi_board_list(boards, MXI_BOARDS_MAX, &count);
 
-	if (mxi_names_among_boards(wanted, boards, count) || mxi_names_among_known(wanted))
-		return true;
+	if (code)
+		return code;
+	if (mxi_names_among_boards(wanted, boards, count))
+		return MX_SUCCESS;
+	code = mxi_names_among_known(wanted);
+	if (code != MX_NIC_NOT_FOUND)
+		return code;
 	(void)mxi_setting_load(&settings);
 	if (settings.mxoe)
 		return mxi_names_search_boards(wanted, boards, count);
-	return settings.group.s_addr != 0 && mxi_names_search_run(wanted, &settings, boards, count);
+	return settings.group.s_addr != 0 ? mxi_names_search_run(wanted, &settings, boards, count) : code;
 }
 
 mx_return_t mxi_names_to_nic(const char *name, uint64_t *nic_id_p)
 {
 	struct wanted wanted;
+	mx_return_t code = mxi_names_wanted_name(&wanted, name) ? mxi_names_look_up(&wanted) : MX_NIC_NOT_FOUND;
 
-	if (!mxi_names_wanted_name(&wanted, name) || !mxi_names_look_up(&wanted)) {
-		error_set(THOLE_ERR_NOT_FOUND,
-			  "no board is named \"%.80s\": neither here, nor in the file of the option "
-			  "mx_hosts, and no host says so",
-			  name);
-		return MX_HOST_NOT_FOUND;
-	}
-	*nic_id_p = wanted.nic_id;
-	return MX_SUCCESS;
+	if (code == MX_NIC_NOT_FOUND)
+		return (mx_return_t)error_set(MX_HOST_NOT_FOUND,
+					      "no board is named \"%.80s\": neither here, nor in the file of the "
+					      "option mx_hosts, and no host says so",
+					      name);
+	if (!code)
+		*nic_id_p = wanted.nic_id;
+	return code;
 }
 
 mx_return_t mxi_names_of_nic(uint64_t nic_id, char name[MX_MAX_HOSTNAME_LEN])
 {
 	struct wanted wanted = {.nic_id = nic_id};
+	mx_return_t code = nic_id ? mxi_names_look_up(&wanted) : MX_NIC_NOT_FOUND;
 
-	if (nic_id == 0 || !mxi_names_look_up(&wanted)) {
-		error_set(THOLE_ERR_NOT_FOUND,
-			  "no board has the NIC id %012llx: neither here, nor in the file of the "
-			  "option mx_hosts, and no host says so",
-			  (unsigned long long)nic_id);
-		return MX_NIC_NOT_FOUND;
-	}
-	strcpy(name, wanted.name);
-	return MX_SUCCESS;
+	if (code == MX_NIC_NOT_FOUND)
+		return (mx_return_t)error_set(code,
+					      "no board has the NIC id %012llx: neither here, nor in the file of the "
+					      "option mx_hosts, and no host says so",
+					      (unsigned long long)nic_id);
+	if (!code)
+		strcpy(name, wanted.name);
+	return code;
 }

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "mx_board.h"
 #include "mx_connecting.h"
 #include "mx_directory.h"
@@ -106,14 +107,22 @@ static mx_return_t mxi_open_place_claim(struct mx_endpoint *endpoint, const stru
 static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t number, uint32_t endpoint_id,
 				       struct mxi_board *board)
 {
-	uint32_t i = number == MX_ANY_NIC ? 0 : number;
-	mx_return_t code;
+	bool any = number == MX_ANY_NIC;
+	uint32_t i = any ? 0 : number;
+	char busy[ERROR_DETAIL_MAX];
+	mx_return_t code = mxi_board_get(i, board);
 
-	if (!mxi_board_get(i, board))
-		return mxi_board_unknown(i);
-	do
+	while (code == MX_SUCCESS) {
 		code = mxi_open_place_claim(endpoint, board, endpoint_id);
-	while (code == MX_BUSY && number == MX_ANY_NIC && mxi_board_get(++i, board));
+		if (code != MX_BUSY || !any)
+			return code;
+		error_save(busy);
+		code = mxi_board_get(++i, board);
+		if (code == MX_BOARD_UNKNOWN) {
+			error_restore(busy);
+			return MX_BUSY;
+		}
+	}
 	return code;
 }
 

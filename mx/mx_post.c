@@ -80,6 +80,8 @@ int mxi_post_udp(const struct mxi_board *board, uint16_t port)
 		return -1;
 	}
 	fd = mxi_post_socket(place.any.sa_family);
+	if (fd < 0) /* with its errno */
+		return -1;
 	if (place.any.sa_family == AF_INET6) {
 		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on));
 		return mxi_post_bind(fd, &place);
@@ -98,6 +100,8 @@ int mxi_post_group(const struct mxi_settings *settings)
 	struct mxi_place place;
 	int fd = mxi_post_socket(AF_INET);
 
+	if (fd < 0) /* with its errno */
+		return -1;
 	mxi_place_group(&place, settings);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));

@@ -164,9 +164,7 @@ static mx_return_t mxi_raw_open_all(uint32_t board_number, struct mx_raw_endpoin
 	if (!raw)
 		return (mx_return_t)error_set(MX_NO_RESOURCES, "no memory");
 	raw->packet_fd = raw->name_fd = raw->event_fd = raw->epoll_fd = -1;
-	code = MX_SUCCESS;
-	if (!mxi_board_get(board_number, &raw->board))
-		code = (mx_return_t)error_set(MX_BOARD_UNKNOWN, "this host has %u boards", mxi_board_list(NULL, 0));
+	code = mxi_board_get(board_number, &raw->board);
 	if (code == MX_SUCCESS)
 		code = mxi_raw_open_packets(raw);
 	if (code == MX_SUCCESS)
@@ -404,11 +402,13 @@ mx_return_t mx_raw_set_nic_reply_info(mx_raw_endpoint_t endpoint, void *blob, ui
 mx_return_t mx_open_board(int board_number, mx_endpt_handle_t *handle)
 {
 	struct mxi_board board;
+	mx_return_t code;
 
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx_open_board");
-	if (board_number < 0 || !mxi_board_get((uint32_t)board_number, &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx_open_board: board %d", board_number);
+	code = mxi_board_get((uint32_t)board_number, &board); /* none has one below 0 either */
+	if (code)
+		return mxi_error(NULL, code, "mx_open_board: board %d: %s", board_number, thole_detail());
 	*handle = HANDLE_BOARD + board_number;
 	return MX_SUCCESS;
 }
@@ -416,13 +416,16 @@ mx_return_t mx_open_board(int board_number, mx_endpt_handle_t *handle)
 mx_return_t mx__get_mapper_state(mx_endpt_handle_t handle, mx_mapper_state_t *state)
 {
 	struct mxi_board board;
+	mx_return_t code;
 
 	if (!mxi_library_initialized())
 		return mxi_error(NULL, MX_NOT_INITIALIZED, "mx__get_mapper_state");
 	if (!state)
 		return mxi_error(NULL, MX_BAD_INFO_VAL, "mx__get_mapper_state: no place for the answer");
-	if (handle < HANDLE_BOARD || !mxi_board_get((uint32_t)(handle - HANDLE_BOARD), &board))
-		return mxi_error(NULL, MX_BOARD_UNKNOWN, "mx__get_mapper_state: handle %d", handle);
+	code = handle < HANDLE_BOARD ? (mx_return_t)error_set(MX_BOARD_UNKNOWN, "it is no board's")
+				     : mxi_board_get((uint32_t)(handle - HANDLE_BOARD), &board);
+	if (code)
+		return mxi_error(NULL, code, "mx__get_mapper_state: handle %d: %s", handle, thole_detail());
 	/* Programs take two hosts for unreachable from each other unless these agree. */
 	memset(state, 0, sizeof(*state));
 	state->board_number = board.number;

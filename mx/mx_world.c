@@ -3,13 +3,11 @@
 
 #include <stddef.h>
 
-int mxi_world_look(struct mxi_world *world, bool all)
+mx_return_t mxi_world_look(struct mxi_world *world, bool all)
 {
-	int error = all ? mxi_setting_load(&world->settings) : 0;
-
-	if (!error)
-		world->count = mxi_board_list(world->boards, MXI_BOARDS_MAX);
-	return error;
+	if (all && mxi_setting_load(&world->settings) != 0)
+		return MX_NO_RESOURCES;
+	return mxi_board_list(world->boards, MXI_BOARDS_MAX, &world->count);
 }
 
 const struct mxi_board *mxi_world_board(const struct mxi_world *world, uint64_t nic_id)

@@ -18,8 +18,9 @@ struct mxi_world {
 	unsigned count;                          /* of boards */
 };
 
-/* Look at the boards, and where all is true at the settings. Errors: THOLE_ERR_ARGUMENT. */
-int mxi_world_look(struct mxi_world *world, bool all);
+/* Look at the boards, and where all is true at the settings. MX_NO_RESOURCES, with a sentence: the boards are those of
+ * before. */
+mx_return_t mxi_world_look(struct mxi_world *world, bool all);
 
 /* The board of this host with a NIC id; NULL: it is none of this host's. */
 const struct mxi_board *mxi_world_board(const struct mxi_world *world, uint64_t nic_id);

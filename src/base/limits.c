@@ -108,6 +108,11 @@ int limits_allocate(int fd, uint64_t from, uint64_t length)
 	return status;
 }
 
+bool limits_caused(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX])
 {
 	struct rlimit limit;

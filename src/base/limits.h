@@ -38,6 +38,9 @@ bool limits_file(uint64_t size);
  * there. */
 int limits_allocate(int fd, uint64_t from, uint64_t length);
 
+/* Whether an error of the kernel comes from want of memory or descriptors: the same may succeed at another time. */
+bool limits_caused(int error);
+
 /* What helps against an error of the kernel that comes from a limit, as the end of a sentence: "" where none does.
  * EAGAIN is that of a process or thread that was to begin. */
 const char *limits_remedy(int error, char text[LIMITS_REMEDY_MAX]);

@@ -215,15 +215,21 @@ int thole_interface_info(unsigned index, struct thole_interface_info *info_p)
 	struct interface *list, chosen;
 	unsigned count;
 	bool is_chosen;
-	int error = interface_list(&list, &count);
+	int error = interface_list(&list, &count), choice = 0;
 
 	if (error)
 		return error;
-	if (index >= count) {
+	if (index >= count)
+		error = error_set(THOLE_ERR_NOT_FOUND, "interface number %u: there are %u", index, count);
+	else
+		choice = interface_choose(NULL, &chosen);
+	if (choice && choice != THOLE_ERR_NOT_FOUND) /* else none would do, and none is chosen */
+		error = choice;
+	if (error) {
 		free(list);
-		return error_set(THOLE_ERR_NOT_FOUND, "interface number %u: there are %u", index, count);
+		return error;
 	}
-	is_chosen = interface_choose(NULL, &chosen) == 0 && chosen.index == list[index].index;
+	is_chosen = !choice && chosen.index == list[index].index;
 	describe(&description, is_chosen ? &chosen : &list[index]); /* which has the address in use */
 	*info_p = (struct thole_interface_info){
 		.name = description.name,

@@ -2459,9 +2459,9 @@ FAULTS = [
     ),
     Fault(
         "a board that is not there is unknown without a sentence",
-        "mx/mx_open.c",
-        "return mxi_board_unknown(i);",
-        "return MX_BOARD_UNKNOWN;",
+        "mx/mx_board.c",
+        'return (mx_return_t)error_set(MX_BOARD_UNKNOWN, "there',
+        'return MX_BOARD_UNKNOWN + 0 * (mx_return_t)snprintf(NULL, 0, "there',
     ),
     Fault(
         "the value of a misspelt key is told",
@@ -4642,6 +4642,24 @@ FAULTS = [
         "mx/mx_directory.c",
         "return MX_BUSY; /* who wants",
         "return MX_NO_RESOURCES; /* who wants",
+    ),
+    Fault(
+        "a list of interfaces that cannot be had is one that ends, for MX",
+        "mx/mx_board.c",
+        "if (error != THOLE_ERR_NOT_FOUND)",
+        "if (error == THOLE_ERR_AGAIN)",
+    ),
+    Fault(
+        "an interface that could not be chosen for want of memory is not the one in use",
+        "src/endpoint/network.c",
+        "if (choice && choice != THOLE_ERR_NOT_FOUND)",
+        "if (choice && choice == THOLE_ERR_AGAIN)",
+    ),
+    Fault(
+        "a name that nobody could be asked for is nobody's",
+        "mx/mx_names.c",
+        "limits_caused(errno))",
+        "limits_caused(0))",
     ),
     Fault(
         "mx_connect finds a peer that is gone",

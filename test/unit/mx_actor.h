@@ -68,8 +68,10 @@ static inline void actor_ask(struct mxi_entry *entry, struct mxi_query *query)
 static inline mx_return_t actor_open(struct mxi_entry *entry, unsigned id, unsigned key)
 {
 	struct mxi_board board;
-	mx_return_t code = mxi_board_get(0, &board) ? mxi_directory_claim(entry, &board, id) : MX_BOARD_UNKNOWN;
+	mx_return_t code = mxi_board_get(0, &board);
 
+	if (code == MX_SUCCESS)
+		code = mxi_directory_claim(entry, &board, id);
 	if (code != MX_SUCCESS)
 		return code;
 	entry->key = key;
@@ -132,10 +134,10 @@ static inline void actor_obey(struct mxi_entry *entry, const char *verb, const c
 	strcpy(answer, "-");
 	if (strcmp(verb, "set") == 0 && sscanf(words, "%79s %511s", name, value) == 2) {
 		setenv(name, value, 1);
-	} else if (strcmp(verb, "board") == 0 && mxi_board_get(0, &board)) {
+	} else if (strcmp(verb, "board") == 0 && mxi_board_get(0, &board) == MX_SUCCESS) {
 		snprintf(answer, ACTOR_LINE, "%012llx %s %s", (unsigned long long)board.nic_id, board.address,
 			 board.name);
-	} else if (strcmp(verb, "claim") == 0 && mxi_board_get(0, &board)) {
+	} else if (strcmp(verb, "claim") == 0 && mxi_board_get(0, &board) == MX_SUCCESS) {
 		snprintf(answer, ACTOR_LINE, "%d",
 			 mxi_directory_claim(entry, &board, (uint32_t)strtoul(words, NULL, 10)));
 	} else if (strcmp(verb, "open") == 0 && sscanf(words, "%u %u", &id, &key) == 2) {

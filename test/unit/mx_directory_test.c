@@ -48,7 +48,7 @@ static int group_setup(void **state)
 	setenv("THOLE_NETWORK", "off", 1);
 	setenv("THOLE_MX_HOSTS", "/nonexistent/hosts", 1);
 	actor_start(&actor, NULL, 0);
-	if (!mxi_board_get(0, &board))
+	if (mxi_board_get(0, &board) != MX_SUCCESS)
 		return -1;
 	nic = board.nic_id;
 	return 0;
@@ -109,7 +109,7 @@ static void claim__is_one_processs_at_a_time(void **state)
 	struct mxi_board board;
 
 	(void)state;
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_SUCCESS);
 	assert_int_equal(mxi_directory_claim(&again, &board, ID), MX_BUSY);
 	assert_non_null(strstr(thole_detail(), "endpoint 201"));
@@ -184,7 +184,7 @@ static void claim__is_not_inherited(void **state)
 
 	(void)state;
 	open_entry(&entry, ID);
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -386,7 +386,7 @@ static void question__waits_for_an_endpoint_that_is_opening(void **state)
 	struct mxi_query query = {.from = &one, .nic_id = nic, .endpoint_id = OTHER_ID, .deadline_ns = UINT64_MAX};
 
 	(void)state;
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	open_entry(&one, ID);
 	for (unsigned round = 0; round < 2; round++) {
 		assert_int_equal(mxi_directory_claim(&two, &board, OTHER_ID), MX_SUCCESS);
@@ -411,7 +411,7 @@ static void question__ends_at_its_deadline(void **state)
 	struct mxi_board board;
 
 	(void)state;
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	open_entry(&one, ID);
 	assert_int_equal(asked(&one, FOREIGN_NIC, ID, KEY, 50).status, MX_STATUS_ENDPOINT_UNKNOWN);
 	assert_int_equal(mxi_directory_claim(&two, &board, OTHER_ID), MX_SUCCESS); /* it is there, and silent */
@@ -579,7 +579,7 @@ static void status__is_told_to_anyone(void **state)
 	notice = status_of(ID);
 	assert_int_equal(notice.count, 0);
 	actor_close(&entry);
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_SUCCESS);
 	strcpy(entry.address.text, "counted");
 	entry.session = 77;
@@ -715,7 +715,7 @@ static void status__is_waited_for_by_the_end(void **state)
 	int fd = stranger_socket();
 
 	(void)state;
-	assert_true(mxi_board_get(0, &board));
+	assert_int_equal(mxi_board_get(0, &board), MX_SUCCESS);
 	open_entry(&other, OTHER_ID); /* else the end would wait for the thread */
 	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_SUCCESS);
 	entry.counters = counters_slow;

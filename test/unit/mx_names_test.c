@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards. Nothing goes over a
- * network. */
+/* Names and NIC ids: the file of hosts and its lines, what was heard, this host's own boards, and those that a search
+ * finds. Nothing goes over a network: what asks one is answered here. */
 #include "atfork.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/error.h"
 
 #include "mx_known.h"
 #include "mx_names.h"
@@ -243,11 +248,12 @@ static void name__that_nobody_has_is_not_found(void **state)
 static void own_boards__have_names(void **state)
 {
 	struct mxi_board boards[MXI_BOARDS_MAX], board;
-	unsigned count = mxi_board_list(boards, MXI_BOARDS_MAX);
+	unsigned count;
 	char name[MX_MAX_HOSTNAME_LEN], host[65];
 	uint64_t nic_id;
 
 	(void)state;
+	assert_int_equal(mxi_board_list(boards, MXI_BOARDS_MAX, &count), MX_SUCCESS);
 	assert_in_range(count, 1, MXI_BOARDS_MAX);
 	for (unsigned i = 0; i < count; i++) {
 		assert_int_equal(boards[i].number, i);
@@ -256,14 +262,14 @@ static void own_boards__have_names(void **state)
 		assert_true(nic_id == boards[i].nic_id);
 		assert_int_equal(mxi_names_of_nic(boards[i].nic_id, name), MX_SUCCESS);
 		assert_string_equal(name, boards[i].name);
-		assert_true(mxi_board_find(nic_id, &board) && board.number == i);
-		assert_true(mxi_board_get(i, &board) && board.nic_id == nic_id);
+		assert_true(mxi_board_find(nic_id, &board) == MX_SUCCESS && board.number == i);
+		assert_true(mxi_board_get(i, &board) == MX_SUCCESS && board.nic_id == nic_id);
 	}
 	assert_int_equal(gethostname(host, sizeof(host)), 0);
 	assert_int_equal(mxi_names_to_nic(host, &nic_id), MX_SUCCESS);
 	assert_true(nic_id == boards[0].nic_id);
-	assert_false(mxi_board_get(count, &board));
-	assert_false(mxi_board_find(0x028300000077, &board));
+	assert_int_equal(mxi_board_get(count, &board), MX_BOARD_UNKNOWN);
+	assert_int_equal(mxi_board_find(0x028300000077, &board), MX_BOARD_UNKNOWN);
 }
 
 /* ---- What was heard -------------------------------------------------------------------------------- */
@@ -303,6 +309,70 @@ static void heard__is_bounded_and_forgets_the_first(void **state)
 	assert_true(mxi_known_find(0x020000000000 + MXI_KNOWN_MAX + 9, &known));
 }
 
+/* ---- Searches -------------------------------------------------------------------------------------- */
+
+static struct {
+	bool on;    /* there is a board on the loopback whose network is asked, and is answered for */
+	int errnum; /* of its sockets; 0: there are some */
+} asked;
+
+int __real_thole_interface_info(unsigned index, struct thole_interface_info *info_p);
+int __wrap_thole_interface_info(unsigned index, struct thole_interface_info *info_p);
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+
+int __wrap_thole_interface_info(unsigned index, struct thole_interface_info *info_p)
+{
+	if (!asked.on)
+		return __real_thole_interface_info(index, info_p);
+	if (index > 0)
+		return error_set(THOLE_ERR_NOT_FOUND, "there are no more");
+	*info_p = (struct thole_interface_info){
+		.name = "lo", .address = "127.0.0.1", .mac = "02:83:00:00:00:0f", .mtu = 1500, .up = 1, .chosen = 1};
+	return 0;
+}
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	if (!asked.on || !asked.errnum)
+		return __real_socket(family, type, protocol);
+	errno = asked.errnum;
+	return -1;
+}
+
+static int setup_asked(void **state)
+{
+	(void)state;
+	setenv("THOLE_MX_GROUP", "239.255.86.223", 1);
+	asked.on = true;
+	asked.errnum = 0;
+	return 0;
+}
+
+static int teardown_asked(void **state)
+{
+	(void)state;
+	setenv("THOLE_MX_GROUP", "off", 1);
+	asked.on = false;
+	return 0;
+}
+
+/* Who cannot ask does not know that there is none. */
+static void search__without_descriptors(void **state)
+{
+	char name[MX_MAX_HOSTNAME_LEN];
+	uint64_t nic_id = 17;
+
+	(void)state;
+	asked.errnum = EMFILE;
+	assert_int_equal(mxi_names_to_nic("host7", &nic_id), MX_NO_RESOURCES);
+	assert_non_null(strstr(thole_detail(), "cannot ask the network of lo"));
+	assert_int_equal(mxi_names_of_nic(0x028300000007, name), MX_NO_RESOURCES);
+	asked.errnum = EADDRNOTAVAIL; /* there is no such network */
+	assert_int_equal(mxi_names_to_nic("host7", &nic_id), MX_HOST_NOT_FOUND);
+	assert_true(nic_id == 17);
+}
+
 static void look(void)
 {
 	mxi_known_list(NULL, 0);
@@ -331,6 +401,7 @@ int main(void)
 		cmocka_unit_test(own_boards__have_names),
 		cmocka_unit_test(heard__is_known_but_the_file_wins),
 		cmocka_unit_test(heard__is_bounded_and_forgets_the_first),
+		cmocka_unit_test_setup_teardown(search__without_descriptors, setup_asked, teardown_asked),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -6,6 +6,7 @@
 
 #include <net/if.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "transport/address.h"
@@ -52,6 +53,34 @@ static void interfaces__are_the_kernels(void **state)
 	if_freenameindex(all);
 }
 
+static unsigned mallocs, refused_at; /* of the library, and which of them is refused; 0: none */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+	return ++mallocs == refused_at ? NULL : __real_malloc(size);
+}
+
+/* Which one is in use is not another where memory is short: it is said, or that it cannot be. */
+static void interfaces__without_memory(void **state)
+{
+	struct thole_interface_info info;
+
+	(void)state;
+	for (unsigned i = 0; refused_at = 0, thole_interface_info(i, &info) == 0; i++) {
+		int chosen = info.chosen;
+
+		do {
+			mallocs = 0;
+			refused_at++;
+			if (thole_interface_info(i, &info) == 0)
+				assert_int_equal(info.chosen, chosen);
+		} while (mallocs >= refused_at);
+	}
+}
+
 static void capabilities__of_the_network(void **state)
 {
 	static const char *const names[] = {"raw_frames", "udp_segmentation", "udp_receive_offload", "receive_buffers"};
@@ -88,6 +117,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(interfaces__are_the_kernels),
+		cmocka_unit_test(interfaces__without_memory),
 		cmocka_unit_test(capabilities__of_the_network),
 		cmocka_unit_test(host__is_the_same_here_only),
 	};
