@@ -29,6 +29,10 @@ static const uint64_t search_first_ns = 20000000;
 /* Longer than a host with MXoE is silent. */
 static const uint64_t hello_ns = 1300000000;
 
+enum {
+	LATE_MAX = 64, /* datagrams that are taken of a socket when the time is over; a question has few answers */
+};
+
 /* What is looked for: an id, or a name where that is 0. What was found has both. */
 struct wanted {
 	uint64_t nic_id;
@@ -145,15 +149,19 @@ static bool mxi_names_search_receive(int fd, struct wanted *wanted)
 	return true;
 }
 
-/* Take what comes until the time. */
+/* Take what comes until the time, and what is here then: who had no core meanwhile may have his answer. */
 static bool mxi_names_search_listen(struct search *search, struct wanted *wanted, uint64_t until_ns)
 {
-	for (uint64_t now = clock_now_ns(); now < until_ns; now = clock_now_ns()) {
-		struct timespec left = {.tv_nsec = (long)(until_ns - now)};
+	unsigned late = 0;
+	bool some = true;
 
-		if (ppoll(search->sockets, search->count, &left, NULL) <= 0)
-			continue;
-		for (unsigned i = 0; i < search->count; i++)
+	while ((some || late == 0) && late < LATE_MAX) {
+		uint64_t now = clock_now_ns();
+		struct timespec left = {.tv_nsec = now < until_ns ? (long)(until_ns - now) : 0};
+
+		late += left.tv_nsec == 0;
+		some = ppoll(search->sockets, search->count, &left, NULL) > 0;
+		for (unsigned i = 0; i < search->count && some; i++)
 			if (search->sockets[i].revents && mxi_names_search_receive(search->sockets[i].fd, wanted))
 				return true;
 	}

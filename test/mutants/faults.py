@@ -4656,6 +4656,18 @@ FAULTS = [
         "if (choice && choice == THOLE_ERR_AGAIN)",
     ),
     Fault(
+        "an MX host whose answer is here when the time is over is not found",
+        "mx/mx_names.c",
+        "while ((some || late == 0) && late < LATE_MAX)",
+        "while (clock_now_ns() < until_ns)",
+    ),
+    Fault(
+        "of the answers that are here when the time is over one is taken",
+        "src/transport/datagram/hosts.c",
+        "late < LATE_MAX",
+        "late < 1",
+    ),
+    Fault(
         "a name that nobody could be asked for is nobody's",
         "mx/mx_names.c",
         "limits_caused(errno))",

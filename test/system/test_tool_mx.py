@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,6 +283,16 @@ def test_mx_datagrams__boards_that_say_they_are_there() -> None:
         notices.here_parse(notices.notice(notices.FIND, good))
     with pytest.raises(ValueError):
         notices.here_parse(notices.notice(notices.HERE, good)[:-1])
+
+
+def test_mx_datagrams__to_who_had_no_core_until_the_end() -> None:
+    own, other = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    with own, other:
+        own.bind("")  # any name
+        for text in (b"one", b"two"):
+            other.sendto(text, own.getsockname())
+        over = time.monotonic() - 1
+        assert [data for data, _ in notices.arriving([own], over)] == [b"one", b"two"]
 
 
 def test_mx_nic_ids() -> None:

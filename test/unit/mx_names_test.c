@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "mx_known.h"
 #include "mx_names.h"
 #include "mx_nic.h"
+#include "mx_notice.h"
 #include "thole.h"
 
 static char path[] = "/tmp/thole-mx-hosts-XXXXXX";
@@ -312,8 +314,10 @@ static void heard__is_bounded_and_forgets_the_first(void **state)
 /* ---- Searches -------------------------------------------------------------------------------------- */
 
 static struct {
-	bool on;    /* there is a board on the loopback whose network is asked, and is answered for */
-	int errnum; /* of its sockets; 0: there are some */
+	bool on;          /* there is a board on the loopback whose network is asked */
+	int errnum;       /* of its sockets; 0: there are some */
+	unsigned answers; /* that each question has at once, the last of them for host7 */
+	time_t away_s;    /* so long the asking thread has had no core since */
 } asked;
 
 int __real_thole_interface_info(unsigned index, struct thole_interface_info *info_p);
@@ -340,12 +344,50 @@ int __wrap_socket(int family, int type, int protocol)
 	return -1;
 }
 
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+ssize_t __real_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size);
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int error = __real_clock_gettime(clock, time);
+
+	time->tv_sec += asked.away_s;
+	return error;
+}
+
+/* A question to the group. */
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size)
+{
+	struct mxi_notice here = {.type = MXI_NOTICE_HERE, .from_name = "host7:0"};
+	uint8_t answer[MXI_NOTICE_BYTES_MAX];
+	struct sockaddr_in asker;
+	socklen_t asker_size = sizeof(asker);
+
+	(void)bytes, (void)flags, (void)to, (void)size;
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&asker, &asker_size), 0);
+	for (unsigned left = asked.answers; left > 0; left--) {
+		size_t answer_length;
+
+		here.from.nic_id = 0x028300000007 + left - 1;
+		here.from_name[0] = left == 1 ? 'h' : 'H';
+		here.from_name[1] = left == 1 ? 'o' : '-';
+		answer_length = mxi_notice_encode(&here, answer);
+		assert_int_equal(__real_sendto(fd, answer, answer_length, 0, (struct sockaddr *)&asker, asker_size),
+				 answer_length);
+	}
+	asked.away_s += asked.answers > 0;
+	return (ssize_t)length;
+}
+
 static int setup_asked(void **state)
 {
 	(void)state;
 	setenv("THOLE_MX_GROUP", "239.255.86.223", 1);
 	asked.on = true;
 	asked.errnum = 0;
+	asked.answers = 0;
 	return 0;
 }
 
@@ -371,6 +413,17 @@ static void search__without_descriptors(void **state)
 	asked.errnum = EADDRNOTAVAIL; /* there is no such network */
 	assert_int_equal(mxi_names_to_nic("host7", &nic_id), MX_HOST_NOT_FOUND);
 	assert_true(nic_id == 17);
+}
+
+/* It looks at the clock only then: what was sent in time is there. */
+static void search__by_who_had_no_core_meanwhile(void **state)
+{
+	uint64_t nic_id = 0;
+
+	(void)state;
+	asked.answers = 3;
+	assert_int_equal(mxi_names_to_nic("host7", &nic_id), MX_SUCCESS);
+	assert_true(nic_id == 0x028300000007);
 }
 
 static void look(void)
@@ -402,6 +455,7 @@ int main(void)
 		cmocka_unit_test(heard__is_known_but_the_file_wins),
 		cmocka_unit_test(heard__is_bounded_and_forgets_the_first),
 		cmocka_unit_test_setup_teardown(search__without_descriptors, setup_asked, teardown_asked),
+		cmocka_unit_test_setup_teardown(search__by_who_had_no_core_meanwhile, setup_asked, teardown_asked),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -14,6 +14,7 @@ from typing import Any
 HEAD = struct.Struct("!IBBH")
 MAGIC, VERSION = 0x544D5844, 1
 BYTES_MAX = 2560  # of a datagram
+LATE_MAX = 1024  # datagrams of a socket that are taken when the time is over
 FIND, HERE, STATUS, STATUS_ANSWER = 1, 2, 5, 6
 
 
@@ -64,11 +65,15 @@ def here_parse(data: bytes) -> tuple[int, str]:
 
 
 def arriving(sockets: list[socket.socket], end: float) -> Iterator[tuple[bytes, Any]]:
-    """Datagrams and where they are from, until the time has come."""
-    while sockets:
-        left = end - time.monotonic()
-        if left <= 0:
+    """Datagrams and where they are from, until the time has come, and what is here then: who had no core meanwhile may
+    have his answers."""
+    late = 0
+    while sockets and late < LATE_MAX:
+        left = max(end - time.monotonic(), 0.0)
+        late += left == 0
+        ready = select.select(sockets, [], [], left)[0]
+        if not ready and left == 0:
             return
-        for ready in select.select(sockets, [], [], left)[0]:
+        for one in ready:
             with contextlib.suppress(OSError):  # of a question that met nobody
-                yield ready.recvfrom(BYTES_MAX)
+                yield one.recvfrom(BYTES_MAX)

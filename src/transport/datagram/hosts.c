@@ -27,6 +27,7 @@
 enum {
 	SEEN_MAX = 4096,          /* hosts: more than an Ethernet segment has */
 	AGAIN_NS = 100000000,     /* who has not answered is asked again */
+	LATE_MAX = 1024,          /* frames that are taken when the time is over: more than a socket's buffer holds */
 	FRAME_LEAST = ETH_ZLEN - ETH_HLEN,
 };
 
@@ -149,15 +150,21 @@ static void hear(struct search *search)
 		answered(search, seen, &packet.host);
 }
 
+/* And what is here when the time is over: who had no core meanwhile may have his answer. */
 static void listen_until(struct search *search, uint64_t until_ns)
 {
-	for (uint64_t now_ns = clock_now_ns(); now_ns < until_ns && !search->found; now_ns = clock_now_ns()) {
+	unsigned late = 0;
+	bool some = true;
+
+	while (!search->found && (some || late == 0) && late < LATE_MAX) {
 		struct pollfd one = {.fd = search->fd, .events = POLLIN};
-		uint64_t left_ns = until_ns - now_ns;
+		uint64_t now_ns = clock_now_ns(), left_ns = now_ns < until_ns ? until_ns - now_ns : 0;
 		struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000),
 					.tv_nsec = (long)(left_ns % 1000000000)};
 
-		if (ppoll(&one, 1, &left, NULL) > 0)
+		late += left_ns == 0;
+		some = ppoll(&one, 1, &left, NULL) > 0;
+		if (some)
 			hear(search);
 	}
 }
