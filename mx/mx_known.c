@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "mx_nic.h"
 #include "mx_place.h"
@@ -35,7 +36,7 @@ struct edition {
 static struct {
 	pthread_mutex_t mutex;                                /* of all that follows */
 	sigset_t signals;                                     /* of who has it */
-	bool begun;                                           /* path is set */
+	bool begun;                                           /* path is set, for good */
 	char path[sizeof(((struct mxi_settings *)0)->hosts)]; /* of the file; "": none */
 	struct edition edition;                               /* that was read last; all zero: none */
 	struct table file, heard;                             /* what the file says, what other hosts have told */
@@ -105,7 +106,7 @@ static struct mxi_known *mxi_known_table_find(const struct table *table, uint64_
 	return NULL;
 }
 
-/* One more row; NULL: there are as many as there may be, or no memory. */
+/* One more row; NULL: there are as many as there may be, or there is no memory. */
 static struct mxi_known *mxi_known_table_add(struct table *table)
 {
 	struct mxi_known *rows;
@@ -132,7 +133,8 @@ __attribute__((format(printf, 1, 2))) static void mxi_known_trouble_set(const ch
 	va_end(arguments);
 }
 
-static void mxi_known_line_read(struct table *table, char *line, unsigned number)
+/* 0, or errno: there is no memory. What is wrong with the line is no error of this kind. */
+static int mxi_known_line_read(struct table *table, char *line, unsigned number)
 {
 	struct mxi_known read, *row;
 	int status = mxi_known_line(line, &read);
@@ -140,35 +142,52 @@ static void mxi_known_line_read(struct table *table, char *line, unsigned number
 	if (status < 0)
 		mxi_known_trouble_set("%s, line %u: %s; it is skipped", known.path, number, thole_detail());
 	if (status <= 0)
-		return;
+		return 0;
 	if (mxi_known_table_find(table, read.nic_id)) {
 		mxi_known_trouble_set("%s, line %u: the MAC stands in an earlier line too; this one is skipped",
 				      known.path, number);
-		return;
+		return 0;
 	}
-	row = mxi_known_table_add(table);
-	if (row)
-		*row = read;
-	else
+	if (table->count == MXI_KNOWN_MAX) {
 		mxi_known_trouble_set("%s, line %u: no room; at most %d boards are taken", known.path, number,
 				      MXI_KNOWN_MAX);
+		return 0;
+	}
+	row = mxi_known_table_add(table);
+	if (!row)
+		return ENOMEM;
+	*row = read;
+	return 0;
 }
 
-static void mxi_known_file_read(FILE *file)
+/* All of it takes the place of what was read before, or nothing does: 0, or errno. */
+static int mxi_known_file_read(FILE *file)
 {
 	struct table table = {0};
 	char line[LINE_MAX_BYTES];
+	int error = 0;
 
-	known.trouble[0] = '\0';
-	for (unsigned number = 1; fgets(line, sizeof(line), file); number++)
-		mxi_known_line_read(&table, line, number);
-	if (ferror(file)) {
-		mxi_known_trouble_set("%s cannot be read: %m", known.path);
+	for (unsigned number = 1; !error && fgets(line, sizeof(line), file); number++)
+		error = mxi_known_line_read(&table, line, number);
+	if (!error && ferror(file))
+		error = errno;
+	if (error) {
 		free(table.rows);
-		return;
+		return error;
 	}
 	free(known.file.rows);
 	known.file = table;
+	return 0;
+}
+
+static int mxi_known_file_open_read(void)
+{
+	FILE *file = fopen(known.path, "re");
+	int error = file ? mxi_known_file_read(file) : errno;
+
+	if (file)
+		fclose(file);
+	return error;
 }
 
 static bool mxi_known_edition_same(const struct edition *one, const struct edition *other)
@@ -189,7 +208,7 @@ static void mxi_known_file_poll(void)
 {
 	struct stat status;
 	struct edition now;
-	FILE *file;
+	int error = 0;
 
 	if (known.path[0] == '\0' || stat(known.path, &status) != 0) {
 		mxi_known_file_forget();
@@ -198,16 +217,15 @@ static void mxi_known_file_poll(void)
 	now = (struct edition){status.st_dev, status.st_ino, status.st_size, status.st_ctim};
 	if (mxi_known_edition_same(&now, &known.edition))
 		return;
-	known.edition = now;
-	file = S_ISREG(status.st_mode) ? fopen(known.path, "re") : NULL;
-	if (!file) {
-		known.trouble[0] = '\0';
-		mxi_known_trouble_set("%s cannot be read: %s", known.path,
-				      S_ISREG(status.st_mode) ? strerror(errno) : "it is no file");
-		return;
-	}
-	mxi_known_file_read(file);
-	fclose(file);
+	known.trouble[0] = '\0';
+	if (S_ISREG(status.st_mode))
+		error = mxi_known_file_open_read();
+	else
+		mxi_known_trouble_set("%s cannot be read: it is no file", known.path);
+	if (error)
+		mxi_known_trouble_set("%s cannot be read: %s", known.path, strerror(error));
+	if (!limits_caused(error)) /* else the next look may find what it takes */
+		known.edition = now;
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */
@@ -236,9 +254,8 @@ static void mxi_known_enter(void)
 
 	mxi_known_lock();
 	if (!known.begun) {
-		(void)mxi_setting_load(&settings);
+		known.begun = mxi_setting_load(&settings) == 0; /* else it may say otherwise next time */
 		strcpy(known.path, settings.hosts);
-		known.begun = true;
 	}
 	mxi_known_file_poll();
 }

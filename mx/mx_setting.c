@@ -50,5 +50,7 @@ int mxi_setting_load(struct mxi_settings *settings)
 		settings->network = false;
 	if (!settings->network)
 		settings->group.s_addr = 0;
-	return error;
+	if (!error) /* of the others, and of the files: one that could not be read just now says nothing */
+		error = thole_options_check(NULL);
+	return error < 0 ? error : 0;
 }

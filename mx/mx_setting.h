@@ -18,7 +18,8 @@ struct mxi_settings {
 	struct in_addr group; /* where all are asked at once; 0: nowhere */
 };
 
-/* Errors: THOLE_ERR_ARGUMENT. All is set in any case: what is wrong counts as switched off. */
+/* Errors: THOLE_ERR_ARGUMENT, also where a file of options cannot be read now. All is set in any case: what is wrong
+ * counts as switched off. */
 int mxi_setting_load(struct mxi_settings *settings);
 
 #endif /* MX_SETTING_H */

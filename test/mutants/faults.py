@@ -4656,6 +4656,24 @@ FAULTS = [
         "if (choice && choice == THOLE_ERR_AGAIN)",
     ),
     Fault(
+        "MX's file of hosts that could not be read just now is never read",
+        "mx/mx_known.c",
+        "if (!limits_caused(error))",
+        "if (!limits_caused(0))",
+    ),
+    Fault(
+        "a part of MX's file of hosts is taken for all of it where memory is short",
+        "mx/mx_known.c",
+        "return ENOMEM;",
+        "return 0;",
+    ),
+    Fault(
+        "where MX's file of hosts is comes from options that could not be read",
+        "mx/mx_known.c",
+        "known.begun = mxi_setting_load(&settings) == 0;",
+        "known.begun = mxi_setting_load(&settings) <= 0;",
+    ),
+    Fault(
         "an MX host whose answer is here when the time is over is not found",
         "mx/mx_names.c",
         "while ((some || late == 0) && late < LATE_MAX)",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -210,6 +211,82 @@ static void file__that_cannot_be_read_says_so(void **state)
 	mxi_known_trouble(trouble, sizeof(trouble));
 	assert_non_null(strstr(trouble, "it is no file"));
 	assert_int_equal(rmdir(path), 0);
+}
+
+static bool no_memory; /* for rows */
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	return no_memory ? NULL : __real_realloc(old, size);
+}
+
+/* No descriptor beyond those that are open; or again as many as before. */
+static void descriptors_refuse(bool refuse)
+{
+	static struct rlimit before;
+	struct rlimit none;
+
+	if (refuse)
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, refuse ? &none : &before), 0);
+}
+
+/* That it could not be read once is not what it says. */
+static void file__is_read_once_there_is_room(void **state)
+{
+	struct mxi_known known;
+	char trouble[512];
+
+	(void)state;
+	assert_int_equal(mxi_known_list(NULL, 0), 0); /* there is none */
+	file_write("02:83:00:00:00:01 10.83.0.1 host1:0\n");
+	descriptors_refuse(true);
+	assert_false(mxi_known_find(0x028300000001, &known));
+	mxi_known_trouble(trouble, sizeof(trouble));
+	descriptors_refuse(false);
+	assert_non_null(strstr(trouble, "cannot be read: Too many open files"));
+	assert_true(mxi_known_find(0x028300000001, &known));
+	file_write("02:83:00:00:00:01 10.83.0.1 host1:0\n02:83:00:00:00:02 - host2\n");
+	no_memory = true;
+	assert_int_equal(mxi_known_list(NULL, 0), 1); /* what was read counts on */
+	mxi_known_trouble(trouble, sizeof(trouble));
+	no_memory = false;
+	assert_non_null(strstr(trouble, "cannot be read: Cannot allocate memory"));
+	assert_int_equal(mxi_known_list(NULL, 0), 2);
+	mxi_known_trouble(trouble, sizeof(trouble));
+	assert_string_equal(trouble, "");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mxi_known_list(NULL, 0), 0);
+}
+
+/* Nor is where it is what is said while the file of options cannot be read. In a process that has not looked yet. */
+static void file__is_where_the_options_say(void **state)
+{
+	char options[] = "/tmp/thole-mx-options-XXXXXX";
+	int fd = mkstemp(options);
+	struct mxi_known known;
+	pid_t child;
+
+	(void)state;
+	file_write("02:83:00:00:00:01 10.83.0.1 host1:0\n");
+	assert_true(fd >= 0 && dprintf(fd, "mx_hosts = %s\n", path) > 0);
+	close(fd);
+	child = fork();
+	if (child == 0) {
+		setenv("THOLE_OPTIONS_FILE", options, 1);
+		unsetenv("THOLE_MX_HOSTS");
+		descriptors_refuse(true);
+		mxi_known_list(NULL, 0);
+		descriptors_refuse(false);
+		_exit(mxi_known_find(0x028300000001, &known) ? 0 : 1);
+	}
+	assert_int_equal(child_status(child), 0);
+	assert_int_equal(unlink(options), 0);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------------- */
@@ -441,6 +518,7 @@ static void fork__amid_the_first_look(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(file__is_where_the_options_say),
 		cmocka_unit_test(fork__amid_the_first_look),
 		cmocka_unit_test(nic__is_read_in_its_spellings),
 		cmocka_unit_test(line__is_read),
@@ -449,6 +527,7 @@ int main(void)
 		cmocka_unit_test(file__is_read_again_when_it_changes),
 		cmocka_unit_test(file__with_bad_lines_gives_the_good_ones),
 		cmocka_unit_test(file__that_cannot_be_read_says_so),
+		cmocka_unit_test(file__is_read_once_there_is_room),
 		cmocka_unit_test(name__is_found_whatever_its_case),
 		cmocka_unit_test(name__that_nobody_has_is_not_found),
 		cmocka_unit_test(own_boards__have_names),
