@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "mx_answer.h"
 #include "mx_known.h"
@@ -219,22 +220,33 @@ static void mxi_directory_group_join(void)
 			mxi_post_join(directory.group_fd, &directory.world.settings, &directory.world.boards[i]);
 }
 
-/* Without a group hosts are found by the file of hosts alone, which is no failure. */
-static void mxi_directory_group_open(void)
+/* Without a group hosts are found by the file of hosts alone, which is no failure; but that there is none just now is,
+ * since it would last as long as the listener. */
+static mx_return_t mxi_directory_group_open(void)
 {
-	if (directory.world.settings.group.s_addr != 0)
-		directory.group_fd = mxi_post_group(&directory.world.settings);
-	if (directory.group_fd >= 0 && mxi_listener_watch(&directory.listener, directory.group_fd) != 0)
+	bool wanted = directory.world.settings.group.s_addr != 0;
+	bool refused;
+
+	if (directory.group_fd >= 0 || !wanted)
+		return MX_SUCCESS;
+	directory.group_fd = mxi_post_group(&directory.world.settings);
+	refused = directory.group_fd < 0
+			  ? limits_caused(errno)
+			  : mxi_listener_watch(&directory.listener, directory.group_fd) != 0;
+	if (refused) {
+		error_set(THOLE_ERR_SYSTEM, "cannot listen to the group of the option mx_group: %m");
 		mxi_directory_fd_close(&directory.group_fd);
+		return MX_NO_RESOURCES;
+	}
 	mxi_directory_group_join();
+	return MX_SUCCESS;
 }
 
 static mx_return_t mxi_directory_listen(void)
 {
-	if (mxi_listener_start(&directory.listener) != 0)
+	if (!directory.listener.running && mxi_listener_start(&directory.listener) != 0)
 		return MX_NO_RESOURCES;
-	mxi_directory_group_open();
-	return MX_SUCCESS;
+	return mxi_directory_group_open();
 }
 
 /* With the mutex, which is let go of meanwhile. */
@@ -312,7 +324,8 @@ static mx_return_t mxi_directory_bind_local(struct mxi_entry *entry)
 	return MX_NO_RESOURCES;
 }
 
-/* Where there is no network, this host is all that can ask. */
+/* Where there is no network, this host is all that can ask. Want is another matter: it would last as long as the
+ * entry. */
 static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 {
 	uint16_t port = (uint16_t)(directory.world.settings.port + 1 + entry->endpoint_id);
@@ -320,6 +333,10 @@ static mx_return_t mxi_directory_bind_network(struct mxi_entry *entry)
 	if (!directory.world.settings.network || entry->board.loopback || entry->board.address[0] == '\0')
 		return MX_SUCCESS;
 	entry->udp_fd = mxi_post_udp(&entry->board, port);
+	if (entry->udp_fd < 0 && limits_caused(errno)) {
+		error_set(THOLE_ERR_SYSTEM, "cannot open UDP port %u of %s: %m", port, entry->board.address);
+		return MX_NO_RESOURCES;
+	}
 	if (entry->udp_fd >= 0 || errno != EADDRINUSE)
 		return MX_SUCCESS;
 	error_set(THOLE_ERR_BUSY,
@@ -383,7 +400,7 @@ mx_return_t mxi_directory_claim(struct mxi_entry *entry, const struct mxi_board 
 
 static mx_return_t mxi_directory_entry_publish(struct mxi_entry *entry)
 {
-	mx_return_t code = directory.listener.running ? MX_SUCCESS : mxi_directory_listen();
+	mx_return_t code = mxi_directory_listen();
 
 	if (code != MX_SUCCESS)
 		return code;

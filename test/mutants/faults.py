@@ -4656,6 +4656,24 @@ FAULTS = [
         "if (choice && choice == THOLE_ERR_AGAIN)",
     ),
     Fault(
+        "an MX endpoint without a descriptor for other hosts' questions is opened",
+        "mx/mx_directory.c",
+        "if (entry->udp_fd < 0 && limits_caused(errno))",
+        "if (entry->udp_fd < 0 && limits_caused(0))",
+    ),
+    Fault(
+        "MX's multicast group that cannot be watched is done without",
+        "mx/mx_directory.c",
+        "	if (refused) {",
+        "	if (refused)\n\t\tmxi_directory_fd_close(&directory.group_fd);\n\telse if (refused) {",
+    ),
+    Fault(
+        "MX's multicast group that there is no descriptor for is done without",
+        "mx/mx_directory.c",
+        "? limits_caused(errno)\n",
+        "? limits_caused(0)\n",
+    ),
+    Fault(
         "MX's file of hosts that could not be read just now is never read",
         "mx/mx_known.c",
         "if (!limits_caused(error))",

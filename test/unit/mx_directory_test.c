@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 
 #include <sys/wait.h>
@@ -101,6 +102,13 @@ static unsigned threads(void)
 	return count;
 }
 
+/* The kernel shows a thread for a while after it has ended. */
+static void await_no_thread(void)
+{
+	while (threads() > 0)
+		usleep(1000);
+}
+
 /* ---- Claims ---------------------------------------------------------------------------------------- */
 
 static void claim__is_one_processs_at_a_time(void **state)
@@ -156,6 +164,62 @@ static void claim__of_a_number_whose_port_is_taken(void **state)
 	assert_true(entry.udp_fd >= 0);
 	mxi_directory_withdraw(&entry);
 	close(fd);
+	setenv("THOLE_NETWORK", "off", 1);
+}
+
+static int refused_family;    /* sockets of this kind; 0: none */
+static int watches_left = -1; /* that may be added; -1: any number */
+
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+int __real_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event);
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	if (family != refused_family)
+		return __real_socket(family, type, protocol);
+	errno = EMFILE;
+	return -1;
+}
+
+int __wrap_epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (what != EPOLL_CTL_ADD || watches_left < 0 || watches_left-- > 0)
+		return __real_epoll_ctl(epoll, what, fd, event);
+	errno = ENOSPC;
+	return -1;
+}
+
+/* It would be one that no other host finds as long as it is open, or that finds none. */
+static void claim__without_descriptors(void **state)
+{
+	struct mxi_board board = {.nic_id = FOREIGN_NIC, .interface = "lo", .address = "127.0.0.1"};
+	struct mxi_entry entry;
+
+	(void)state;
+	setenv("THOLE_NETWORK", "auto", 1);
+	refused_family = AF_INET;
+	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_NO_RESOURCES);
+	assert_non_null(strstr(thole_detail(), "UDP port"));
+	refused_family = 0;
+	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_SUCCESS);
+	assert_true(entry.udp_fd >= 0);
+	refused_family = AF_INET;
+	assert_int_equal(mxi_directory_publish(&entry), MX_NO_RESOURCES);
+	assert_non_null(strstr(thole_detail(), "mx_group"));
+	refused_family = 0;
+	mxi_directory_withdraw(&entry);
+	assert_int_equal(mxi_directory_claim(&entry, &board, ID), MX_SUCCESS);
+	watches_left = 1; /* the timer's */
+	assert_int_equal(mxi_directory_publish(&entry), MX_NO_RESOURCES);
+	watches_left = 0; /* the thread is there by now */
+	assert_int_equal(mxi_directory_publish(&entry), MX_NO_RESOURCES);
+	assert_non_null(strstr(thole_detail(), "mx_group"));
+	watches_left = -1;
+	assert_int_equal(mxi_directory_publish(&entry), MX_SUCCESS);
+	mxi_directory_withdraw(&entry);
+	await_no_thread();
 	setenv("THOLE_NETWORK", "off", 1);
 }
 
@@ -215,13 +279,6 @@ static void claim__is_not_inherited(void **state)
 	child_status(pid);
 	close(ends[0]);
 	close(ends[1]);
-}
-
-/* The kernel shows a thread for a while after it has ended. */
-static void await_no_thread(void)
-{
-	while (threads() > 0)
-		usleep(1000);
 }
 
 static void thread__is_there_while_an_entry_is(void **state)
@@ -781,6 +838,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(claim__is_one_processs_at_a_time),
 		cmocka_unit_test(claim__of_a_number_whose_port_is_taken),
+		cmocka_unit_test(claim__without_descriptors),
 		cmocka_unit_test(claim__ends_with_its_process),
 		cmocka_unit_test(claim__is_not_inherited),
 		cmocka_unit_test(thread__is_there_while_an_entry_is),
