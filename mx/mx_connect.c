@@ -52,9 +52,7 @@ mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoin
 		if (!mxi_wait(endpoint, mxi_connect_is_done, request, timeout) && request->query &&
 		    !mxi_connecting_cancel(request))
 			mxi_connecting_answers(endpoint); /* just now */
-		if (request->state == MXI_DONE)
-			mxi_request_take(endpoint, request, &status);
-		else
+		if (request->state != MXI_DONE || !mxi_request_take(endpoint, request, &status))
 			mxi_request_leave(endpoint, request);
 	}
 	lock_leave(&endpoint->lock);

@@ -31,6 +31,13 @@ enum {
 	MXI_ENDPOINTS = MXI_ENDPOINT_ID_MAX + 1, /* numbers of endpoints on one board */
 };
 
+/* A message that Thole held back and has given out. It waits here while there is no memory for whom it is from. */
+struct mxi_screened {
+	struct thole_message *message; /* NULL: none */
+	const void *data;              /* its; NULL: not all of it is here, or there is none */
+	struct thole_completion about;
+};
+
 struct mx_endpoint {
 	struct lock lock;                  /* of all that follows */
 	bool seized;                       /* the process exits, and has taken the lock for good */
@@ -50,6 +57,7 @@ struct mx_endpoint {
 	void *handler_context;            /* the program's, for it */
 	mx_matching_callback_t callback;  /* the same of mx_register_unexp_callback, instead */
 	bool screening;                   /* there is either: Thole holds messages back that nobody expects */
+	struct mxi_screened screened;     /* the one that they hear of next */
 	mx_error_handler_t error_handler; /* NULL: the process's */
 
 	struct mxi_entry entry;      /* in the directory: our name and key */

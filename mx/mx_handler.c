@@ -4,12 +4,12 @@
 #include "mx_error.h"
 
 static mx_unexp_handler_action_t mxi_handler_ask(struct mx_endpoint *endpoint, const struct thole_completion *message,
-						 const void *data)
+						 const void *data, const struct mxi_peer *peer)
 {
 	mx_unexp_handler_t handler = endpoint->handler;
 	mx_matching_callback_t callback = endpoint->callback;
 	void *context = endpoint->handler_context;
-	mx_endpoint_addr_t source = mxi_peer_address(mxi_peer_by_handle(&endpoint->peers, message->peer));
+	mx_endpoint_addr_t source = mxi_peer_address(peer);
 	mx_unexp_handler_action_t action = MX_RECV_CONTINUE;
 
 	if (message->message_length == 0)
@@ -32,18 +32,32 @@ bool mxi_handler_inside(const struct mx_endpoint *endpoint)
 	return endpoint->in_handler && pthread_equal(endpoint->handler_thread, pthread_self());
 }
 
+/* Whom the next message is from, with the message in `screened`. NULL: there is none, or no memory for that: then it
+ * stays there. */
+static struct mxi_peer *mxi_handler_next(struct mx_endpoint *endpoint)
+{
+	struct mxi_screened *next = &endpoint->screened;
+
+	if (endpoint->disabled)
+		return NULL;
+	if (!next->message && thole_screen_next(endpoint->thole, &next->about, &next->data, &next->message) != 1)
+		return NULL;
+	return mxi_peer_by_handle(&endpoint->peers, next->about.peer);
+}
+
 bool mxi_handler_run(struct mx_endpoint *endpoint)
 {
-	struct thole_completion completion;
-	struct thole_message *message;
-	const void *data;
+	struct mxi_peer *peer;
 	bool any = false;
 
-	while (!endpoint->disabled && thole_screen_next(endpoint->thole, &completion, &data, &message) == 1) {
-		if (mxi_handler_ask(endpoint, &completion, data) == MX_RECV_FINISHED)
-			thole_message_drop(endpoint->thole, message);
+	while ((peer = mxi_handler_next(endpoint))) {
+		struct mxi_screened next = endpoint->screened;
+
+		endpoint->screened.message = NULL;
+		if (mxi_handler_ask(endpoint, &next.about, next.data, peer) == MX_RECV_FINISHED)
+			thole_message_drop(endpoint->thole, next.message);
 		else
-			thole_message_keep(endpoint->thole, message);
+			thole_message_keep(endpoint->thole, next.message);
 		any = true;
 	}
 	return any;
@@ -60,6 +74,10 @@ static mx_return_t mxi_handler_set(struct mx_endpoint *endpoint, mx_unexp_handle
 	endpoint->handler_context = context;
 	endpoint->screening = handler || callback;
 	thole_screen(endpoint->thole, endpoint->screening);
+	if (!endpoint->screening && endpoint->screened.message) {
+		thole_message_keep(endpoint->thole, endpoint->screened.message);
+		endpoint->screened.message = NULL;
+	}
 	lock_leave(&endpoint->lock);
 	return MX_SUCCESS;
 }

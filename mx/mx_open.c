@@ -222,6 +222,8 @@ static void mxi_open_tear_down(struct mx_endpoint *endpoint)
 			mxi_connecting_answers(endpoint);
 	}
 	mxi_directory_retire(&endpoint->entry);
+	if (endpoint->screened.message)
+		thole_message_drop(endpoint->thole, endpoint->screened.message);
 	mxi_open_drain(endpoint);
 	/* before the place is free: who takes it wants MXoE's number of it, too */
 	thole_endpoint_close(endpoint->thole);

@@ -15,15 +15,12 @@ struct poll {
 	mx_status_t *status_p;           /* where the result goes */
 };
 
-/* A request that is done; it is taken. */
+/* A request that is done; it is taken. One that cannot be just now is not done yet. */
 static bool mxi_poll_for_request(struct mx_endpoint *endpoint, void *arg)
 {
 	const struct poll *poll = arg;
 
-	if (poll->request->state != MXI_DONE)
-		return false;
-	mxi_request_take(endpoint, poll->request, poll->status_p);
-	return true;
+	return poll->request->state == MXI_DONE && mxi_request_take(endpoint, poll->request, poll->status_p);
 }
 
 /* The oldest done request that matches. */
@@ -48,9 +45,7 @@ static bool mxi_poll_for_any(struct mx_endpoint *endpoint, void *arg)
 	const struct poll *poll = arg;
 	union mx_request *request = mxi_poll_done_find(endpoint, poll->match_info, poll->match_mask);
 
-	if (request)
-		mxi_request_take(endpoint, request, poll->status_p);
-	return request != NULL;
+	return request && mxi_request_take(endpoint, request, poll->status_p);
 }
 
 /* The oldest done request, left where it is. */
@@ -70,12 +65,16 @@ static bool mxi_poll_for_probe(struct mx_endpoint *endpoint, void *arg)
 {
 	const struct poll *poll = arg;
 	struct thole_completion message;
+	struct mxi_peer *peer;
 
 	if (thole_probe(endpoint->thole, THOLE_ANY, poll->match_info, poll->match_mask, THOLE_LOOK, &message) != 1)
 		return false;
+	peer = mxi_peer_by_handle(&endpoint->peers, message.peer);
+	if (!peer) /* no memory: another look may find it */
+		return false;
 	*poll->status_p = (mx_status_t){
 		.code = MX_STATUS_SUCCESS,
-		.source = mxi_peer_address(mxi_peer_by_handle(&endpoint->peers, message.peer)),
+		.source = mxi_peer_address(peer),
 		.match_info = message.tag,
 		.msg_length = (uint32_t)message.message_length,
 		.xfer_length = (uint32_t)message.message_length,

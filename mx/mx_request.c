@@ -20,14 +20,16 @@ static __attribute__((noinline, cold)) mx_status_code_t mxi_request_gone_code(st
 	return silent ? MX_STATUS_ENDPOINT_UNREACHABLE : MX_STATUS_ENDPOINT_CLOSED;
 }
 
-void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
+bool mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
 {
 	mx_status_code_t code = load_relaxed(&request->status.code);
-	struct mxi_peer *peer = request->peer;
+	bool received = request->kind == MXI_RECEIVE && request->handle != THOLE_ANY;
+	struct mxi_peer *peer =
+		received ? mxi_peer_by_handle(&endpoint->peers, request->handle) : request->peer;
 
-	if (request->kind == MXI_RECEIVE && request->handle != THOLE_ANY)
-		peer = mxi_peer_by_handle(&endpoint->peers, request->handle);
-	else if (request->kind >= MXI_CONNECT && peer && peer->session == 0)
+	if (__builtin_expect(received && !peer, 0))
+		return false;
+	if (request->kind >= MXI_CONNECT && peer && peer->session == 0)
 		peer->session = mxi_peer_session(&endpoint->peers, peer->handle);
 	if (__builtin_expect(code == MX_STATUS_ENDPOINT_CLOSED, 0))
 		code = mxi_request_gone_code(endpoint, peer);
@@ -40,6 +42,7 @@ void mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, m
 	status_p->xfer_length = load_relaxed(&request->status.xfer_length);
 	status_p->context = load_relaxed(&request->status.context);
 	mxi_request_leave(endpoint, request);
+	return true;
 }
 
 mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request, uint32_t timeout_ms)

@@ -4674,6 +4674,30 @@ FAULTS = [
         "? limits_caused(0)\n",
     ),
     Fault(
+        "an MX receive says success of a sender whom it cannot name",
+        "mx/mx_request.c",
+        "if (__builtin_expect(received && !peer, 0))",
+        "if (__builtin_expect(received && !request, 0))",
+    ),
+    Fault(
+        "an MX probe finds a message of a sender whom it cannot name",
+        "mx/mx_poll.c",
+        "if (!peer) /* no memory",
+        "if (!poll) /* no memory",
+    ),
+    Fault(
+        "a message for MX's handler is forgotten while there is no memory for its sender",
+        "mx/mx_handler.c",
+        "if (!next->message && thole_screen_next(",
+        "if (thole_screen_next(",
+    ),
+    Fault(
+        "a message that MX's handler was to hear of ends with it",
+        "mx/mx_handler.c",
+        "if (!endpoint->screening && endpoint->screened.message)",
+        "if (endpoint->in_handler && endpoint->screened.message)",
+    ),
+    Fault(
         "MX's file of hosts that could not be read just now is never read",
         "mx/mx_known.c",
         "if (!limits_caused(error))",

@@ -66,8 +66,8 @@ static void receive_x(void)
 	assert_int_equal(result, 1);
 }
 
-/* Two that have exchanged a message: from then on one step of progress takes in what was sent. */
-static int setup(void **state)
+/* Two that have not spoken yet. */
+static int setup_strangers(void **state)
 {
 	mx_endpoint_addr_t name;
 	uint32_t endpoint_id;
@@ -79,6 +79,13 @@ static int setup(void **state)
 	assert_int_equal(mx_get_endpoint_addr(endpoint, &name), MX_SUCCESS);
 	assert_int_equal(mx_decompose_endpoint_addr(name, &nic_id, &endpoint_id), MX_SUCCESS);
 	assert_int_equal(mx_connect(other, nic_id, endpoint_id, 5, TIMEOUT_MS, &addr), MX_SUCCESS);
+	return 0;
+}
+
+/* Two that have exchanged a message: from then on one step of progress takes in what was sent. */
+static int setup(void **state)
+{
+	setup_strangers(state);
 	send_x();
 	receive_x();
 	return 0;
@@ -189,6 +196,103 @@ static void probe__beside_a_sleeper_never_sleeps(void **state)
 	assert_int_equal(sleeps, 0);
 }
 
+static bool no_memory;  /* for one more of MX's peers */
+static unsigned wanted; /* times that there was none */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (!no_memory || size != sizeof(struct mxi_peer))
+		return __real_calloc(count, size);
+	wanted++;
+	return NULL;
+}
+
+static void status_is_of_other(const mx_status_t *status)
+{
+	uint64_t nic_id, others_nic_id;
+	uint32_t number, others_number;
+	mx_endpoint_addr_t others;
+
+	assert_int_equal(mx_get_endpoint_addr(other, &others), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(others, &others_nic_id, &others_number), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(status->source, &nic_id, &number), MX_SUCCESS);
+	assert_true(nic_id == others_nic_id && number == others_number);
+}
+
+/* A message of one that has not spoken before, until there is no memory for who that is. */
+static void send_x_in_want(void)
+{
+	no_memory = true;
+	wanted = 0;
+	send_x();
+	for (int turn = 0; turn < TURNS_MAX && !wanted; turn++)
+		assert_int_equal(found(X), 0);
+	assert_true(wanted > 0);
+}
+
+/* A message whose sender cannot be said has not come yet: its result could not be answered, nor asked for again. */
+static void source__without_memory(void **state)
+{
+	mx_segment_t nothing = {NULL, 0};
+	mx_request_t request;
+	mx_status_t status;
+	uint32_t result;
+
+	(void)state;
+	send_x_in_want();
+	assert_int_equal(mx_irecv(endpoint, &nothing, 1, X, UINT64_MAX, NULL, &request), MX_SUCCESS);
+	assert_int_equal(mx_test(endpoint, &request, &status, &result), MX_SUCCESS);
+	assert_int_equal(result, 0);
+	assert_int_equal(mx_test_any(endpoint, X, UINT64_MAX, &status, &result), MX_SUCCESS);
+	assert_int_equal(result, 0);
+	no_memory = false;
+	assert_int_equal(mx_test(endpoint, &request, &status, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+	status_is_of_other(&status);
+}
+
+static int heard;
+
+static mx_unexp_handler_action_t hear(void *context, mx_endpoint_addr_t source, uint64_t match_info, uint32_t length,
+				      void *data)
+{
+	mx_status_t status = {.source = source};
+
+	(void)context, (void)length, (void)data;
+	assert_int_equal(match_info, X);
+	status_is_of_other(&status);
+	heard++;
+	return MX_RECV_CONTINUE;
+}
+
+/* Nor has the handler heard of it, which another may, or none. */
+static void handler__without_memory(void **state)
+{
+	(void)state;
+	heard = 0;
+	assert_int_equal(mx_register_unexp_handler(endpoint, hear, NULL), MX_SUCCESS);
+	send_x_in_want();
+	assert_int_equal(heard, 0);
+	no_memory = false;
+	assert_int_equal(mx_progress(endpoint), MX_SUCCESS);
+	assert_int_equal(heard, 1);
+	receive_x();
+}
+
+static void handler__that_is_gone_leaves_what_it_has_not_heard(void **state)
+{
+	(void)state;
+	assert_int_equal(mx_register_unexp_handler(endpoint, hear, NULL), MX_SUCCESS);
+	send_x_in_want();
+	assert_non_null(endpoint->screened.message);
+	assert_int_equal(mx_register_unexp_handler(endpoint, NULL, NULL), MX_SUCCESS);
+	no_memory = false;
+	receive_x();
+}
+
 static int setup_all(void **state)
 {
 	(void)state;
@@ -211,6 +315,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(probe__of_several_does_not_sleep, setup, teardown),
 		cmocka_unit_test_setup_teardown(receive__is_known_before_it_can_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(probe__beside_a_sleeper_never_sleeps, setup, teardown),
+		cmocka_unit_test_setup_teardown(source__without_memory, setup_strangers, teardown),
+		cmocka_unit_test_setup_teardown(handler__without_memory, setup_strangers, teardown),
+		cmocka_unit_test_setup_teardown(handler__that_is_gone_leaves_what_it_has_not_heard, setup_strangers,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, setup_all, teardown_all);
