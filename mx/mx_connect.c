@@ -72,15 +72,13 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	if (!endpoint)
 		return mxi_error(NULL, MX_BAD_ENDPOINT, "mx_iconnect without an endpoint");
 	lock_take(&endpoint->lock);
-	request = mxi_request_new(endpoint, MXI_CONNECT, match_info, context, NULL, 0);
+	request = mxi_request_new_limited(endpoint, MXI_CONNECT, match_info, context, NULL, 0, request_p);
 	if (request) {
 		if (request_p)
 			*request_p = request;
 		mxi_connecting_start(endpoint, request, nic_id, endpoint_id, key, endpoint->timeout_ms);
 		if (!request_p)
 			mxi_request_leave(endpoint, request);
-		else if (endpoint->timeout_ms)
-			mxi_request_limit(endpoint, request, endpoint->timeout_ms);
 	}
 	lock_leave(&endpoint->lock);
 	return request ? MX_SUCCESS

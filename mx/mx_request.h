@@ -145,6 +145,22 @@ bool mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, m
 /* Time it out after so long, 0: never. Errors: MX_NO_RESOURCES. */
 mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request, uint32_t timeout_ms);
 
+/* One of a send or a connect, with the deadline that the program has set for these (mx_set_request_timeout) if it is
+ * to keep it. NULL: no memory for both, and nothing has begun that would never time out. */
+static inline union mx_request *mxi_request_new_limited(struct mx_endpoint *endpoint, enum mxi_kind kind,
+							uint64_t match_info, void *context, struct mxi_peer *peer,
+							uint32_t length, bool kept)
+{
+	union mx_request *request = mxi_request_new(endpoint, kind, match_info, context, peer, length);
+
+	if (__builtin_expect(endpoint->timeout_ms != 0, 0) && request && kept &&
+	    mxi_request_limit(endpoint, request, endpoint->timeout_ms) != MX_SUCCESS) {
+		mxi_request_free(endpoint, request);
+		return NULL;
+	}
+	return request;
+}
+
 /* ---- Words ----------------------------------------------------------------------------------- */
 
 /* The out of line part of mxi_request_status. */

@@ -74,7 +74,7 @@ static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint, 
 		flags |= THOLE_INJECT;
 	lock_take(&endpoint->lock);
 	peer = mxi_peer_of(&endpoint->peers, to);
-	request = mxi_request_new(endpoint, MXI_SEND, match_info, context, peer, (uint32_t)length);
+	request = mxi_request_new_limited(endpoint, MXI_SEND, match_info, context, peer, (uint32_t)length, request_p);
 	if (__builtin_expect(!request, 0)) {
 		lock_leave(&endpoint->lock);
 		return mxi_error(mxi_endpoint_handler(endpoint), MX_NO_RESOURCES, "no memory for another request");
@@ -94,8 +94,6 @@ static inline mx_return_t mxi_transfer_send_start(struct mx_endpoint *endpoint, 
 		if (__builtin_expect(error != 0, 0)) {
 			request->busy = false;
 			mxi_request_finish(endpoint, request, mxi_request_status(error));
-		} else if (__builtin_expect(endpoint->timeout_ms != 0, 0) && request_p) {
-			mxi_request_limit(endpoint, request, endpoint->timeout_ms);
 		}
 	} else {
 		mxi_request_finish(endpoint, request, MX_STATUS_BAD_SESSION);

@@ -4746,6 +4746,12 @@ FAULTS = [
         "mxi_request_new(endpoint, MXI_CONNECT,",
     ),
     Fault(
+        "a send of MX that there is no memory to time out is begun",
+        "mx/mx_request.h",
+        "mxi_request_limit(endpoint, request, endpoint->timeout_ms) != MX_SUCCESS)",
+        "mxi_request_limit(endpoint, request, endpoint->timeout_ms) == MX_BAD_REQUEST)",
+    ),
+    Fault(
         "a receive through UCX takes any tag",
         "ucx/ucx_tag.c",
         "wanted.mask, 0, request, NULL);\n\telse\n\t\terror = ucx_tag_recv",

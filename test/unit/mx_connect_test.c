@@ -146,6 +146,43 @@ static int teardown(void **state)
 	return mx_finalize() == MX_SUCCESS ? 0 : -1;
 }
 
+static bool no_memory; /* for one more deadline */
+
+int __real_heap_reserve(struct heap *heap, uint32_t members);
+int __wrap_heap_reserve(struct heap *heap, uint32_t members);
+
+int __wrap_heap_reserve(struct heap *heap, uint32_t members)
+{
+	return no_memory ? THOLE_ERR_MEMORY : __real_heap_reserve(heap, members);
+}
+
+/* A program that relies on its time-outs is told before anything has begun. */
+static void deadline__without_memory(void **state)
+{
+	enum { NOBODYS_ID = 250, SHORT_MS = 20 };
+	mx_segment_t nothing = {NULL, 0};
+	mx_endpoint_addr_t self;
+	mx_request_t request;
+	uint32_t number, result;
+	mx_status_t status;
+	uint64_t nic_id;
+
+	(void)state;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 5, NULL, 0, &look.endpoint), MX_SUCCESS);
+	assert_int_equal(mx_get_endpoint_addr(look.endpoint, &self), MX_SUCCESS);
+	assert_int_equal(mx_decompose_endpoint_addr(self, &nic_id, &number), MX_SUCCESS);
+	assert_int_equal(mx_set_request_timeout(look.endpoint, NULL, SHORT_MS), MX_SUCCESS);
+	no_memory = true;
+	assert_int_equal(mx_issend(look.endpoint, &nothing, 1, self, 7, NULL, &request), MX_NO_RESOURCES);
+	assert_int_equal(mx_iconnect(look.endpoint, nic_id, NOBODYS_ID, 5, 7, NULL, &request), MX_NO_RESOURCES);
+	no_memory = false;
+	assert_int_equal(look.endpoint->requests.live, 0);
+	assert_int_equal(mx_issend(look.endpoint, &nothing, 1, self, 7, NULL, &request), MX_SUCCESS);
+	assert_int_equal(mx_wait(look.endpoint, &request, MX_INFINITE, &status, &result), MX_SUCCESS);
+	assert_int_equal(status.code, MX_STATUS_TIMEOUT);
+	assert_int_equal(mx_close_endpoint(look.endpoint), MX_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +190,7 @@ int main(void)
 		cmocka_unit_test(connect__is_in_no_context),
 		cmocka_unit_test(connect__peer_that_is_gone_does_not_come_back),
 		cmocka_unit_test(connect__that_is_canceled_asks_no_more),
+		cmocka_unit_test(deadline__without_memory),
 	};
 
 	return cmocka_run_group_tests_name("mx_connect", tests, setup, teardown);
