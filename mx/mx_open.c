@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* mx_open - endpoints of MX, opened (board, number, parameters, Thole's endpoint) and closed. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,11 @@ static mx_return_t mxi_open_place_find(struct mx_endpoint *endpoint, uint32_t nu
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+static mx_return_t mxi_open_refused(void)
+{
+	return (mx_return_t)error_set(MX_NO_RESOURCES, "no memory for an endpoint");
+}
+
 /* As thole_endpoint_open takes them. */
 struct option_list {
 	char texts[OPTIONS_MAX][OPTION_TEXT_MAX + MX_MAX_HOSTNAME_LEN];
@@ -188,10 +194,10 @@ static mx_return_t mxi_open_publish(struct mx_endpoint *endpoint)
 		entry->session = info.session;
 	while (entry->session == 0)
 		if (getrandom(&entry->session, sizeof(entry->session), 0) != sizeof(entry->session))
-			return MX_NO_RESOURCES;
+			return (mx_return_t)error_set(MX_NO_RESOURCES, "cannot draw a session's number: %m");
 	endpoint->self = mxi_peer_add(&endpoint->peers, handle, entry->nic_id, entry->endpoint_id, entry->session);
 	entry->counters = mxi_open_entry_counters;
-	return endpoint->self ? mxi_directory_publish(entry) : MX_NO_RESOURCES;
+	return endpoint->self ? mxi_directory_publish(entry) : mxi_open_refused();
 }
 
 static void mxi_open_poll(struct mx_endpoint *endpoint, void *arg)
@@ -243,12 +249,13 @@ static mx_return_t mxi_open_build(struct mx_endpoint *endpoint, uint32_t board_n
 	mx_return_t code;
 
 	if (!mxi_open_contexts_init(endpoint, parameters))
-		return MX_NO_RESOURCES;
+		return mxi_open_refused();
 	code = mxi_open_place_find(endpoint, board_number, endpoint_id, &board);
 	if (code)
 		return code;
-	if (wake_open(&endpoint->wake) != 0)
-		return MX_NO_RESOURCES;
+	errno = -wake_open(&endpoint->wake);
+	if (errno != 0)
+		return (mx_return_t)error_set(MX_NO_RESOURCES, "cannot make descriptors that wake threads: %m");
 	endpoint->board = board.number;
 	endpoint->entry.key = key;
 	endpoint->entry.wake = &endpoint->wake;
@@ -298,7 +305,9 @@ mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id, uint32
 		return code;
 	endpoint = mxi_open_endpoint_new(&parameters);
 	code = endpoint ? mxi_open_build(endpoint, board_number, endpoint_id, endpoint_key, &parameters)
-			: MX_NO_RESOURCES;
+			: mxi_open_refused();
+	if (!code)
+		code = mxi_tick_join();
 	if (code) {
 		if (endpoint)
 			mxi_open_tear_down(endpoint);
@@ -306,7 +315,6 @@ mx_return_t mx_open_endpoint(uint32_t board_number, uint32_t endpoint_id, uint32
 				 (int)board_number, thole_detail());
 	}
 	mxi_endpoint_enlist(endpoint);
-	mxi_tick_join();
 	*endpoint_p = endpoint;
 	return MX_SUCCESS;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mx_tick.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/error.h"
+#include "base/limits.h"
 #include "base/thread.h"
 #include "mx_endpoint.h"
 #include "mx_progress.h"
@@ -84,20 +87,34 @@ __attribute__((constructor)) static void mxi_tick_begin(void) /* see forked.h */
 	pthread_atfork(NULL, NULL, mxi_tick_fork_child);
 }
 
-static bool mxi_tick_start(void)
+static mx_return_t mxi_tick_start(void)
 {
+	char remedy[LIMITS_REMEDY_MAX];
 	pthread_t thread;
 
-	return thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL) == 0 && pthread_detach(thread) == 0;
+	errno = thread_start(&thread, "thole-mx-tick", mxi_tick_run, NULL);
+	if (errno != 0)
+		return (mx_return_t)error_set(MX_NO_RESOURCES,
+					      "cannot start the thread that makes progress while the program "
+					      "computes: %m%s",
+					      limits_remedy(errno, remedy));
+	pthread_detach(thread);
+	running = true;
+	return MX_SUCCESS;
 }
 
-void mxi_tick_join(void)
+mx_return_t mxi_tick_join(void)
 {
+	mx_return_t code = MX_SUCCESS;
+
 	pthread_mutex_lock(&mutex);
-	users++;
+	users++; /* first: one that starts looks whether there are any */
 	if (!running)
-		running = mxi_tick_start();
+		code = mxi_tick_start();
+	if (code != MX_SUCCESS)
+		users--;
 	pthread_mutex_unlock(&mutex);
+	return code;
 }
 
 void mxi_tick_leave(void)

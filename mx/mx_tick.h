@@ -13,8 +13,11 @@
 #ifndef MX_TICK_H
 #define MX_TICK_H
 
-/* An endpoint was opened; it is about to be closed. Where no thread can be had, progress is made inside calls alone. */
-void mxi_tick_join(void);
+#include "myriexpress.h"
+
+/* An endpoint is being opened; it is about to be closed. MX_NO_RESOURCES, with a sentence: no thread can be had, and
+ * the endpoint would be one whose peers wait while its program computes, for its life. */
+mx_return_t mxi_tick_join(void);
 void mxi_tick_leave(void);
 
 #endif /* MX_TICK_H */

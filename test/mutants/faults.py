@@ -4698,6 +4698,12 @@ FAULTS = [
         "if (endpoint->in_handler && endpoint->screened.message)",
     ),
     Fault(
+        "an MX endpoint whose peers wait while its program computes is opened",
+        "mx/mx_open.c",
+        "code = mxi_tick_join();",
+        "(void)mxi_tick_join();",
+    ),
+    Fault(
         "MX's file of hosts that could not be read just now is never read",
         "mx/mx_known.c",
         "if (!limits_caused(error))",

@@ -4,7 +4,9 @@
  * that is made amid the first use of what has locks waits for nobody. */
 #include "atfork.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/atomic.h"
@@ -45,6 +47,36 @@ static void await_tick(struct mx_endpoint *endpoint)
 
 	while (seen_polls(endpoint, 0) != polls)
 		nanosleep(&nap, NULL);
+}
+
+static bool no_threads; /* that make progress */
+
+int __real_thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *), void *arg);
+int __wrap_thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *), void *arg);
+
+int __wrap_thread_start(pthread_t *thread_p, const char *name, void *(*run)(void *), void *arg)
+{
+	return no_threads && strcmp(name, "thole-mx-tick") == 0 ? EAGAIN
+								: __real_thread_start(thread_p, name, run, arg);
+}
+
+/* Nobody would try again: an endpoint has its thread, or it is none. */
+static void open__without_threads(void **state)
+{
+	struct mx_endpoint *endpoint;
+
+	(void)state;
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	assert_int_equal(mx_init(), MX_SUCCESS);
+	no_threads = true;
+	assert_int_equal(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint), MX_NO_RESOURCES);
+	assert_non_null(strstr(thole_detail(), "cannot start the thread that makes progress"));
+	no_threads = false;
+	endpoint = open_endpoint();
+	assert_non_null(endpoint);
+	await_tick(endpoint);
+	assert_int_equal(mx_close_endpoint(endpoint), MX_SUCCESS);
+	assert_int_equal(mx_finalize(), MX_SUCCESS);
 }
 
 /* 0: all is well. */
@@ -171,6 +203,7 @@ int main(void)
 		cmocka_unit_test(fork__child_has_its_own),
 		cmocka_unit_test(fork__child_closes_while_its_parent_is_inside),
 		cmocka_unit_test(close__wakes_those_who_wait),
+		cmocka_unit_test(open__without_threads),
 	};
 
 	return cmocka_run_group_tests_name("mx_tick", tests, NULL, NULL);
