@@ -309,7 +309,7 @@ mx_return_t mx_raw_next_event(mx_raw_endpoint_t endpoint, uint32_t *incoming_por
 		return MX_SUCCESS;
 	/* A signal ends the wait without an event, and so does another thread that is faster to
 	 * take it. */
-	if (epoll_wait(endpoint->epoll_fd, &event, 1, timeout_ms < INT_MAX ? (int)timeout_ms : -1) > 0)
+	if (epoll_wait(endpoint->epoll_fd, &event, 1, timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX) > 0)
 		*status = mxi_raw_next_event(endpoint, incoming_port, context, recv_buffer, recv_bytes);
 	return MX_SUCCESS;
 }

@@ -25,7 +25,7 @@
 
 enum {
 	MXI_REQUESTS_CHUNK = 64,    /* that memory is taken for at once */
-	MXI_REQUESTS_MAX = 1 << 30, /* of an endpoint; none is so large */
+	MXI_REQUESTS_MAX = 1 << 24, /* of an endpoint: as many as Thole has for one */
 };
 
 enum mxi_kind {

@@ -4704,6 +4704,12 @@ FAULTS = [
         "(void)mxi_tick_join();",
     ),
     Fault(
+        "a raw endpoint of MX waits for ever for 25 days",
+        "mx/mx_raw.c",
+        "(int)timeout_ms : INT_MAX)",
+        "(int)timeout_ms : -1)",
+    ),
+    Fault(
         "MX's file of hosts that could not be read just now is never read",
         "mx/mx_known.c",
         "if (!limits_caused(error))",

@@ -7,6 +7,7 @@
 
 #include "mx_endpoint.h"
 #include "mx_request.h"
+#include "message/state.h"
 #include "transport/record.h"
 #include "mx_internals/mx__driver_interface.h"
 
@@ -95,6 +96,7 @@ static void numbers__are_those_of_thole(void **state)
 	assert_int_equal(number, MXI_ENDPOINTS);
 	assert_int_equal(ask_number(MX_NATIVE_REQUESTS, &number), MX_SUCCESS);
 	assert_int_equal(number, MXI_REQUESTS_MAX);
+	assert_int_equal(number, REQUESTS_MAX); /* Thole's, which each of them takes one of */
 	assert_int_equal(ask_number(MX_PORT_COUNT, &number), MX_SUCCESS);
 	assert_int_equal(number, 1);
 	assert_int_equal(ask_number(MX_PIO_SEND_MAX, &number), MX_SUCCESS);

@@ -3,6 +3,8 @@
 #include "unit.h"
 
 #include <net/if.h>
+#include <limits.h>
+#include <sys/epoll.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -252,6 +254,37 @@ static void arguments__are_checked(void **state)
 #define opened(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 /* The handle is readable as long as there are events, those of sends, too. */
+static int waited_ms;
+
+int __real_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms);
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
+{
+	if (timeout_ms >= 0 && timeout_ms < INT_MAX - 1)
+		return __real_epoll_wait(epoll, events, count, timeout_ms);
+	waited_ms = timeout_ms;
+	return 0;
+}
+
+/* Not for ever, which the kernel has negative numbers for. */
+static void wait__as_long_as_there_is(void **state)
+{
+	uint8_t buffer[FRAME];
+	uint32_t bytes = FRAME;
+	mx_raw_status_t status;
+
+	(void)state;
+	need_namespace();
+	for (uint32_t more = 0; more < 3; more++) {
+		assert_int_equal(mx_raw_next_event(raw, NULL, NULL, buffer, &bytes, (uint32_t)INT_MAX - 1 + more,
+						   &status),
+				 MX_SUCCESS);
+		assert_int_equal(status, MX_RAW_NO_EVENT);
+		assert_int_equal(waited_ms, more ? INT_MAX : INT_MAX - 1);
+	}
+}
+
 static void handle__tells_of_sends(void **state)
 {
 	struct pollfd look = {.events = POLLIN};
@@ -301,6 +334,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		opened(frames__come_back),
+		opened(wait__as_long_as_there_is),
 		opened(handle__tells_of_sends),
 		opened(frames__of_others_are_not_seen),
 		opened(sends__are_bounded_and_in_order),
