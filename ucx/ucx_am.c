@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "ucx_error.h"
 #include "ucx_log.h"
 #include "ucx_send.h"
@@ -179,16 +180,37 @@ static struct ucx_am *ucx_am_room(const struct ucx_am *ahead)
 	return message;
 }
 
-/* Receive what has been told ahead. False: there is no memory at all; with too little for the data that is lost. */
+/* There is no memory now for what has been told ahead. Thole keeps it meanwhile, but it holds up all others, so there
+ * is an end to trying again. */
+static bool ucx_am_gives_up(struct ucp_worker *worker)
+{
+	uint64_t now_ns = clock_now_ns(), bound_ns = 0;
+
+	if (!worker->am.wanting_ns)
+		worker->am.wanting_ns = now_ns;
+	thole_option_number(worker->thole, "peer_timeout", &bound_ns);
+	return now_ns - worker->am.wanting_ns >= bound_ns;
+}
+
+/* What receives what has been told ahead; or, without room for any of it, what drops that. NULL: try again. */
+static struct ucx_am *ucx_am_receiver(struct ucp_worker *worker)
+{
+	const struct ucx_am *ahead = worker->am.ahead;
+	struct ucx_am *message = ucx_am_room(ahead);
+
+	if (message || (ahead->length <= THOLE_LENGTH_MAX && !ucx_am_gives_up(worker)))
+		return message;
+	ucx_log_warn("no memory for an active message: it is dropped");
+	return ucx_am_make(worker, 0);
+}
+
+/* Receive what has been told ahead. False: try again. */
 static bool ucx_am_receive(struct ucp_worker *worker)
 {
 	struct ucx_am_queue *queue = &worker->am;
-	struct ucx_am *ahead = queue->ahead, *message = ucx_am_room(ahead);
+	struct ucx_am *ahead = queue->ahead, *message = ucx_am_receiver(worker);
+	int error;
 
-	if (!message) {
-		ucx_log_warn("no memory for an active message: it is dropped");
-		message = ucx_am_make(worker, 0);
-	}
 	if (!message)
 		return false;
 	message->state = AM_COMING;
@@ -196,9 +218,17 @@ static bool ucx_am_receive(struct ucp_worker *worker)
 	message->header_length = ahead->header_length;
 	list_push_back(&queue->arriving, &message->node);
 	queue->ahead = NULL;
-	if (thole_recv(worker->thole, ahead->peer, message->memory, message->room, 0, 0, THOLE_PLAIN, &message->request,
-		       NULL))
+	error = thole_recv(worker->thole, ahead->peer, message->memory, message->room, 0, 0, THOLE_PLAIN,
+			   &message->request, NULL);
+	if (error == THOLE_ERR_MEMORY && !ucx_am_gives_up(worker)) {
+		list_remove(&message->node);
+		free(message);
+		queue->ahead = ahead;
+		return false;
+	}
+	if (error)
 		message->state = AM_LOST;
+	queue->wanting_ns = 0;
 	list_remove(&ahead->node);
 	ucx_am_free(ahead);
 	return true;

@@ -83,6 +83,7 @@ struct ucx_am_queue {
 	struct ucx_am *telling;     /* this one */
 	struct ucx_am *posted;      /* the receive of the next one, */
 	struct ucx_am *ahead;       /* or the last of those that arrive, whose data is the next message of its peer */
+	uint64_t wanting_ns;        /* since then there is no memory for that data; 0: there was */
 	struct ucx_am *spare;       /* memory for a receive */
 	unsigned char *together;    /* what a send puts together while it has the lock; NULL: nothing was so far */
 	uint32_t waiting;           /* in `arriving` */

@@ -4956,6 +4956,30 @@ FAULTS = [
         "",
     ),
     Fault(
+        "a long active message is lost where there is no memory for it just then",
+        "ucx/ucx_am.c",
+        "\tif (message || (ahead->length <= THOLE_LENGTH_MAX && !ucx_am_gives_up(worker)))\n",
+        "\tif (message)\n",
+    ),
+    Fault(
+        "a long active message is lost where there is no memory for its receive just then",
+        "ucx/ucx_am.c",
+        "\tif (error == THOLE_ERR_MEMORY && !ucx_am_gives_up(worker)) {\n",
+        "\tif (0) {\n",
+    ),
+    Fault(
+        "a long active message for which there is never memory holds up all others",
+        "ucx/ucx_am.c",
+        "\treturn now_ns - worker->am.wanting_ns >= bound_ns;\n",
+        "\treturn false;\n",
+    ),
+    Fault(
+        "the next long active message is given up as soon as the last one that found no memory",
+        "ucx/ucx_am.c",
+        "\tqueue->wanting_ns = 0;\n",
+        "",
+    ),
+    Fault(
         "a context of UCX's is refused in silence",
         "ucx/ucx_context.c",
         "\tucx_log_find();\n\tif (!ucx_context_suits(params->features))\n",

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Active messages without memory to put them together; long ones, which are two sends: what becomes of the first where
- * the second fails in its call. */
+ * the second fails in its call, and of the second where there is no room to receive it. */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
 #include <ucp/api/ucp.h>
 
 #include "thole.h"
@@ -12,6 +15,7 @@ enum {
 	NUMBER = 7,      /* the handler's */
 	LONG = 100000,   /* bytes of a message whose data goes by itself */
 	TURNS = 1000000, /* of progress until something is taken for lost */
+	LIMIT_S = 60,    /* until something that takes its time is */
 };
 
 static int sends, fails_at, fails_to; /* so many is the first send without memory, and the last; 0: none is */
@@ -37,6 +41,36 @@ static bool no_memory;
 void *__wrap_malloc(size_t size)
 {
 	return no_memory ? NULL : __real_malloc(size);
+}
+
+int __real_posix_memalign(void **memory_p, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size);
+
+static bool no_room; /* for a long one */
+static int rooms;    /* that were refused */
+
+int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size)
+{
+	if (!no_room || size < LONG)
+		return __real_posix_memalign(memory_p, alignment, size);
+	rooms++;
+	return ENOMEM;
+}
+
+int __real_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p);
+
+static int receives_refused; /* of those to come */
+
+int __wrap_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	if (length < LONG || receives_refused == 0)
+		return __real_thole_recv(endpoint, source, buffer, length, tag, mask, flags, context, request_p);
+	receives_refused--;
+	return THOLE_ERR_MEMORY;
 }
 
 static ucp_worker_h workers[2]; /* from the first to the second, */
@@ -125,15 +159,19 @@ static void arrives(size_t wanted)
 	assert_int_equal(lengths, wanted);
 }
 
-/* Its receiver does not wait for the data: what others send is handled, and what comes next. waits: the beginning finds
- * no room. refused: so many more sends fail; closes: and the endpoint is closed meanwhile. */
-static void data__fails_in_its_call(bool waits, int refused, bool closes)
+static void progress_both(int turns)
+{
+	for (int i = 0; i < turns; i++) {
+		ucp_worker_progress(workers[0]);
+		ucp_worker_progress(workers[1]);
+	}
+}
+
+static ucp_context_h talk_open(void)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
 				     .features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
 	const ucp_worker_params_t single = {.field_mask = 0};
-	size_t others = 1 + waits;
-	ucs_status_ptr_t failed;
 	ucp_context_h context;
 
 	lengths = 0;
@@ -145,6 +183,24 @@ static void data__fails_in_its_call(bool waits, int refused, bool closes)
 	itself = connect_to(workers[1]);
 	sends_bytes(there, 1);
 	arrives(1);
+	return context;
+}
+
+static void talk_close(ucp_context_h context)
+{
+	for (int i = 0; i < 2; i++)
+		ucp_worker_destroy(workers[i]);
+	ucp_cleanup(context);
+}
+
+/* Its receiver does not wait for the data: what others send is handled, and what comes next. waits: the beginning finds
+ * no room. refused: so many more sends fail; closes: and the endpoint is closed meanwhile. */
+static void data__fails_in_its_call(bool waits, int refused, bool closes)
+{
+	ucp_context_h context = talk_open();
+	size_t others = 1 + waits;
+	ucs_status_ptr_t failed;
+
 	while (waits && !send_bytes(there, 1))
 		others++;
 	sends = 0;
@@ -155,10 +211,7 @@ static void data__fails_in_its_call(bool waits, int refused, bool closes)
 	assert_int_equal(sends, waits ? 2 : 3);
 	if (closes)
 		assert_null(ucp_ep_close_nb(there, UCP_EP_CLOSE_MODE_FORCE));
-	for (int i = 0; i < 1000; i++) {
-		ucp_worker_progress(workers[0]);
-		ucp_worker_progress(workers[1]);
-	}
+	progress_both(1000);
 	assert_int_equal(sends, waits ? 2 : 3 + refused); /* once it has gone it is owed no more */
 	fails_to = 0;
 	sends_bytes(itself, 10);
@@ -167,9 +220,7 @@ static void data__fails_in_its_call(bool waits, int refused, bool closes)
 		there = connect_to(workers[0]);
 	sends_bytes(there, LONG);
 	arrives(others + 10 + LONG);
-	for (int i = 0; i < 2; i++)
-		ucp_worker_destroy(workers[i]);
-	ucp_cleanup(context);
+	talk_close(context);
 }
 
 static void data__fails_when_its_beginning_has_left(void **state)
@@ -193,6 +244,54 @@ static void data__fails_when_its_beginning_waits(void **state)
 	data__fails_in_its_call(true, 0, false);
 }
 
+/* There is none for its data, or for the receive of that: it waits, as do those behind it, until there is. */
+static void data__waits_for_memory(void **state)
+{
+	ucp_context_h context = talk_open();
+
+	(void)state;
+	no_room = true;
+	rooms = 0;
+	sends_bytes(there, LONG);
+	sends_bytes(there, 10);
+	progress_both(1000);
+	assert_true(rooms > 1);
+	assert_int_equal(lengths, 1);
+	no_room = false;
+	receives_refused = 3;
+	arrives(1 + LONG + 10);
+	assert_int_equal(receives_refused, 0);
+	sends_bytes(there, LONG);
+	arrives(1 + LONG + 10 + LONG);
+	talk_close(context);
+}
+
+/* One whose data never finds any does not hold up the others for ever. */
+static void data__is_dropped_in_the_end(void **state)
+{
+	const time_t end = time(NULL) + LIMIT_S;
+	ucp_context_h context;
+
+	(void)state;
+	setenv("THOLE_PEER_TIMEOUT", "100ms", 1);
+	context = talk_open();
+	unsetenv("THOLE_PEER_TIMEOUT");
+	for (size_t others = 1; others < 3; others++) {
+		no_room = true;
+		rooms = 0;
+		sends_bytes(there, LONG);
+		sends_bytes(there, 1);
+		while (lengths == others) {
+			assert_true(time(NULL) < end);
+			progress_both(1);
+		}
+		assert_int_equal(lengths, others + 1);
+		assert_true(rooms > 1);
+		no_room = false;
+	}
+	talk_close(context);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +299,8 @@ int main(void)
 		cmocka_unit_test(data__fails_when_its_beginning_has_left),
 		cmocka_unit_test(data__fails_and_what_goes_instead),
 		cmocka_unit_test(data__fails_when_its_beginning_waits),
+		cmocka_unit_test(data__waits_for_memory),
+		cmocka_unit_test(data__is_dropped_in_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
