@@ -35,12 +35,13 @@ HEAP_API const struct arena_calls *thole_heap_arenas(void);
 static size_t least = SIZE_MAX; /* bytes from which a block is of an arena */
 static size_t (*usable_size)(void *memory); /* the C library's */
 
-/* Of the next library: others may want to hear of what is mapped, too. NULL: not looked up yet. */
+/* Of the next library: others may want to hear of what is mapped and let go, too. NULL: not looked up yet. */
 static struct {
 	void *(*mmap)(void *address, size_t length, int rights, int flags, int fd, off_t offset);
 	int (*munmap)(void *address, size_t length);
 	void *(*mremap)(void *old, size_t had, size_t length, int flags, ...);
 	int (*mprotect)(void *address, size_t length, int rights);
+	int (*madvise)(void *address, size_t length, int advice);
 } next;
 
 static void next_find(void)
@@ -49,6 +50,7 @@ static void next_find(void)
 	*(void **)&next.munmap = dlsym(RTLD_NEXT, "munmap");
 	*(void **)&next.mremap = dlsym(RTLD_NEXT, "mremap");
 	*(void **)&next.mprotect = dlsym(RTLD_NEXT, "mprotect");
+	*(void **)&next.madvise = dlsym(RTLD_NEXT, "madvise");
 }
 
 __attribute__((constructor)) static void heap_begin(void)
@@ -238,9 +240,22 @@ HEAP_API int mprotect(void *address, size_t length, int rights)
 			     : (int)syscall(SYS_mprotect, address, length, rights);
 }
 
+static int heap_advise(void *address, size_t length, int advice)
+{
+	return next.madvise ? next.madvise(address, length, advice)
+			    : (int)syscall(SYS_madvise, address, length, advice);
+}
+
+/* Who wants to hear that pages go hears so before, by the word that all know; of a memfd it takes none. */
 HEAP_API int madvise(void *address, size_t length, int advice)
 {
-	if ((advice == MADV_DONTNEED || advice == MADV_FREE) && arena_clear(address, length))
-		return 0;
-	return (int)syscall(SYS_madvise, address, length, advice);
+	int error = errno;
+
+	if ((advice == MADV_DONTNEED || advice == MADV_FREE) && arena_is_near(address)) {
+		(void)heap_advise(address, length, MADV_DONTNEED);
+		errno = error;
+		if (arena_clear(address, length))
+			return 0;
+	}
+	return heap_advise(address, length, advice);
 }

@@ -424,10 +424,15 @@ static bool private_map(int fd, const struct mapping *mapping)
 	return memory != MAP_FAILED;
 }
 
-/* The kernel's own, where heap.c has another. */
+/* The kernel's own, where heap.c has another: who hears of that may allocate. */
+static bool pages_advise(void *address, size_t length, int advice)
+{
+	return syscall(SYS_madvise, address, length, advice) == 0;
+}
+
 static bool mapping_drop(const struct mapping *mapping, size_t length)
 {
-	return syscall(SYS_madvise, (void *)mapping->begin, length, MADV_DONTNEED) == 0;
+	return pages_advise((void *)mapping->begin, length, MADV_DONTNEED);
 }
 
 static void mapping_retire(void *arg, const struct mapping *mapping)
@@ -857,7 +862,7 @@ bool arena_clear(void *address, size_t length)
 		    arena_is_altered(arena, (uint64_t)((char *)address - arena->base), whole))
 			cleared = arena_visit(arena, (uintptr_t)address, (uintptr_t)address + whole, mapping_clear);
 		else
-			cleared = madvise(address, whole, MADV_REMOVE) == 0;
+			cleared = pages_advise(address, whole, MADV_REMOVE);
 	}
 	arena_unlock();
 	errno = error;

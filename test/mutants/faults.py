@@ -2416,6 +2416,30 @@ FAULTS = [
         "advice == MADV_FREE",
     ),
     Fault(
+        "Open MPI does not hear what a program lets go under a shared heap",
+        "heap/heap.c",
+        "\treturn next.madvise ? next.madvise(address, length, advice)\n",
+        "\treturn NULL ? next.madvise(address, length, advice)\n",
+    ),
+    Fault(
+        "Open MPI does not hear what a program lets go of a shared heap's block",
+        "heap/heap.c",
+        "\t\t(void)heap_advise(address, length, MADV_DONTNEED);\n",
+        "",
+    ),
+    Fault(
+        "who hears what a program lets go of a shared heap's block does so by a word that few know",
+        "heap/heap.c",
+        "\t\t(void)heap_advise(address, length, MADV_DONTNEED);\n",
+        "\t\t(void)heap_advise(address, length, advice);\n",
+    ),
+    Fault(
+        "who hears what a program lets go of a shared heap's block may not allocate",
+        "src/base/arena.c",
+        "cleared = pages_advise(address, whole, MADV_REMOVE);",
+        "cleared = madvise(address, whole, MADV_REMOVE) == 0;",
+    ),
+    Fault(
         "what a program lets go after a fork is what it was before",
         "src/base/arena.c",
         "if (!mapping_is_of(visit->arena, mapping))\n\t\treturn;\n\tif (mmap(",
