@@ -128,7 +128,7 @@ static void caretaker_inherit(struct list_node *list)
 		charge->lock = (struct lock){0};
 		charge->biased = (struct biased){0};
 		charge->endpoint_count = 0;
-		charge->tended = false;
+		charge->tended = charge->waits = false;
 		charge->inherited = true;
 		list_remove(node);
 	}
@@ -176,17 +176,54 @@ __attribute__((constructor)) static void caretaker_begin(void)
 	begun = pthread_atfork(caretaker_fork, caretaker_parent, caretaker_child) == 0;
 }
 
-void caretaker_add(struct charge *charge, bool tend)
+/* Whether there is who looks at charges, or can be. With the lock. */
+static bool caretaker_is_here(void)
+{
+	if (!able)
+		able = begun && biased_prepare();
+	if (able && !current)
+		current = caretaker_start();
+	return current;
+}
+
+/* Those that wait for it are looked at from now on, if they can be. With the lock. */
+static void caretaker_try(void)
+{
+	for (struct list_node *node = list_first(&others), *next; node; node = next) {
+		struct charge *charge = container_of(node, struct charge, node);
+
+		next = list_next(&others, node);
+		if (!charge->waits)
+			continue;
+		if (!caretaker_is_here())
+			return;
+		charge->waits = false;
+		charge->tended = true;
+		list_remove(node);
+		list_push_back(&charges, node);
+	}
+}
+
+bool caretaker_add(struct charge *charge, bool tend)
+{
+	sigset_t signals;
+	bool tended;
+
+	thread_lock(&lock, &signals);
+	charge->waits = tend;
+	list_push_back(&others, &charge->node);
+	caretaker_try();
+	tended = charge->tended;
+	thread_unlock(&lock, &signals);
+	return tended;
+}
+
+void caretaker_again(void)
 {
 	sigset_t signals;
 
 	thread_lock(&lock, &signals);
-	if (tend && !able)
-		able = begun && biased_prepare();
-	if (tend && able && !current)
-		current = caretaker_start();
-	charge->tended = tend && current;
-	list_push_back(charge->tended ? &charges : &others, &charge->node);
+	caretaker_try();
 	thread_unlock(&lock, &signals);
 }
 

@@ -16,8 +16,12 @@
 #include "charge.h"
 
 /* From now on the caretaker knows it: a forked child has it with its locks free, whoever had them, and `inherited`.
- * tend: it is looked at, too. Where no thread can be had, or the kernel refuses membarrier, it is as without. */
-void caretaker_add(struct charge *charge, bool tend);
+ * tend: it is looked at, too. Returns whether it is: where no thread can be had, or the kernel refuses membarrier, it
+ * is as without, until one can, as the next charge is added or caretaker_again is called. */
+bool caretaker_add(struct charge *charge, bool tend);
+
+/* Those that wait for a thread: perhaps there is one now. */
+void caretaker_again(void);
 
 /* More than one thread may come from now on. Without its lock, and while nobody has it. */
 void caretaker_share(struct charge *charge);

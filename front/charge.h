@@ -24,7 +24,8 @@ struct charge {
 	struct lock lock;                  /* taken where `safe`, */
 	struct biased biased;              /* and this elsewhere */
 	bool safe;                         /* more than one thread may come: set before the second does */
-	bool tended;                       /* the caretaker looks at it; the caretaker's, as the next and `node` */
+	bool tended;                       /* the caretaker looks at it; the caretaker's, as the next two and `node` */
+	bool waits;                        /* it is to be, but there was no thread for it */
 	bool inherited;                    /* this is a forked child, and it is of before: it has no endpoints here */
 	struct thole_endpoint **endpoints; /* the open ones; NULL: none here. Changed with the lock */
 	size_t endpoint_count;             /* places, those without one too */

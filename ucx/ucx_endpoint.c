@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "front/caretaker.h"
 #include "ucx_error.h"
 #include "ucx_flush.h"
 #include "ucx_request.h"
@@ -210,6 +211,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 		ucx_error_tell("no peer", error);
 		return ucx_error_status(error);
 	}
+	caretaker_again(); /* where there was no thread when the worker was opened, as beside many that start */
 	*endpoint_p = endpoint;
 	return UCS_OK;
 }

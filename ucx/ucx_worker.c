@@ -103,7 +103,8 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->charge.safe = worker->thread_mode != UCS_THREAD_MODE_SINGLE;
 	worker->charge.endpoints = &worker->thole;
 	worker->charge.endpoint_count = 1;
-	caretaker_add(&worker->charge, true);
+	if (!caretaker_add(&worker->charge, true))
+		ucx_log_info("there is no thread yet that sees to what was sent while the program computes");
 	*worker_p = worker;
 	return UCS_OK;
 }

@@ -381,6 +381,24 @@ FAULTS = [
         ";",
     ),
     Fault(
+        "what the caretaker could not look at it never does",
+        CARETAKER,
+        "\tcharge->waits = tend;\n",
+        "\tcharge->waits = tend && caretaker_is_here();\n",
+    ),
+    Fault(
+        "the caretaker is not asked for again",
+        "ucx/ucx_endpoint.c",
+        "\tcaretaker_again(); ",
+        "\t",
+    ),
+    Fault(
+        "the caretaker looks at what is not for it",
+        CARETAKER,
+        "\t\tif (!charge->waits)\n\t\t\tcontinue;\n",
+        "",
+    ),
+    Fault(
         "a child waits for threads of its parent's where there is no caretaker",
         CARETAKER,
         "\tcaretaker_inherit(&others);",
@@ -407,7 +425,7 @@ FAULTS = [
     Fault(
         "what a child has is tended by nobody, and counted as if",
         CARETAKER,
-        "charge->tended = false;\n\t\tcharge->inherited",
+        "charge->tended = charge->waits = false;\n\t\tcharge->inherited",
         "charge->tended = true;\n\t\tcharge->inherited",
     ),
     Fault(

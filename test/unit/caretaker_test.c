@@ -5,8 +5,19 @@
 #include "atfork.h"
 #include "pair.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <time.h>
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+
+static bool no_thread;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return no_thread ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
 
 enum { MESSAGES = 1000, LIMIT_S = 60 }; /* more than any ring holds; and until something is taken to hang */
 
@@ -18,16 +29,25 @@ struct front {
 	struct thole_endpoint *endpoint;
 };
 
-static void front_open_tended(struct front *front, bool safe, bool tend)
+static bool front_open_tended(struct front *front, bool safe, bool tend)
 {
 	*front = (struct front){.charge = {.safe = safe, .endpoints = &front->endpoint, .endpoint_count = 1}};
 	front->endpoint = pair_endpoint(NULL, NULL, near);
-	caretaker_add(&front->charge, tend);
+	return caretaker_add(&front->charge, tend);
 }
 
 static void front_open(struct front *front, bool safe)
 {
-	front_open_tended(front, safe, true);
+	assert_true(front_open_tended(front, safe, true));
+}
+
+/* While there is no thread to be had. */
+static void front_open_alone(struct front *front)
+{
+	no_thread = true;
+	assert_false(front_open_tended(front, false, true));
+	no_thread = false;
+	assert_false(front->charge.tended);
 }
 
 static void front_close(struct front *front)
@@ -36,39 +56,45 @@ static void front_close(struct front *front)
 	thole_endpoint_close(front->endpoint);
 }
 
-/* One sends all and calls nothing any more; the other one gets all. */
-static void leave(bool safe, bool share)
+/* One, which is open, sends all and calls nothing any more; the other one gets all. */
+static void leave_open(struct front *from)
 {
-	struct front from;
 	struct thole_endpoint *to = pair_endpoint(NULL, NULL, near);
 	struct thole_completion completions[16];
 	time_t end = time(NULL) + LIMIT_S;
 	char in[MESSAGES];
 	uint32_t peer;
 
-	front_open(&from, safe);
-	if (share)
-		caretaker_share(&from.charge);
-	assert_int_equal(from.charge.safe, safe || share);
-	charge_enter(&from.charge);
-	peer = pair_peer(from.endpoint, to);
-	charge_leave(&from.charge);
+	charge_enter(&from->charge);
+	peer = pair_peer(from->endpoint, to);
+	charge_leave(&from->charge);
 	for (int i = 0; i < MESSAGES; i++)
 		assert_int_equal(thole_recv(to, THOLE_ANY, &in[i], 1, 0, ~UINT64_C(0), 0, NULL, NULL), 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		char out = (char)i;
 
-		charge_enter(&from.charge);
-		assert_int_equal(thole_send(from.endpoint, peer, &out, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
-		charge_leave(&from.charge);
+		charge_enter(&from->charge);
+		assert_int_equal(thole_send(from->endpoint, peer, &out, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+		charge_leave(&from->charge);
 	}
 	for (int got = 0; got < MESSAGES; got += thole_poll(to, completions, 16))
 		if (time(NULL) >= end)
 			fail_msg("%d of %d messages came", got, MESSAGES);
 	for (int i = 0; i < MESSAGES; i++)
 		assert_int_equal(in[i], (char)i);
-	front_close(&from);
 	thole_endpoint_close(to);
+}
+
+static void leave(bool safe, bool share)
+{
+	struct front from;
+
+	front_open(&from, safe);
+	if (share)
+		caretaker_share(&from.charge);
+	assert_int_equal(from.charge.safe, safe || share);
+	leave_open(&from);
+	front_close(&from);
 }
 
 static void send__and_leave(void **state)
@@ -89,6 +115,56 @@ static void send__and_leave_shared_since(void **state)
 {
 	(void)state;
 	leave(false, true);
+}
+
+/* One for which there was no thread just then is looked after when the next one is, or when that is asked for. */
+static void add__is_made_up_for(void **state)
+{
+	struct front first, second, none;
+
+	(void)state;
+	front_open_alone(&first);
+	assert_false(front_open_tended(&none, false, false));
+	front_open(&second, false);
+	assert_true(first.charge.tended);
+	assert_false(none.charge.tended);
+	front_close(&second);
+	leave_open(&first);
+	front_close(&first);
+	front_open_alone(&first);
+	no_thread = true;
+	caretaker_again();
+	no_thread = false;
+	assert_false(first.charge.tended);
+	caretaker_again();
+	assert_true(first.charge.tended);
+	assert_false(none.charge.tended);
+	leave_open(&first);
+	front_close(&first);
+	front_open_alone(&first);
+	front_close(&first);
+	caretaker_again();
+	front_close(&none);
+}
+
+/* But not in a child. */
+static void fork__makes_up_for_nothing(void **state)
+{
+	struct front front;
+	pid_t child;
+
+	(void)state;
+	front_open_alone(&front);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		caretaker_again();
+		_exit(front.charge.tended);
+	}
+	assert_int_equal(child_status(child), 0);
+	caretaker_again();
+	assert_true(front.charge.tended);
+	front_close(&front);
 }
 
 /* A child's copy is looked after by nobody, and can be closed; what it opens itself has its own caretaker. */
@@ -212,6 +288,8 @@ int main(void)
 		cmocka_unit_test(send__and_leave_shared),
 		cmocka_unit_test(send__and_leave_shared_since),
 		cmocka_unit_test(share__waits_for_the_caretaker),
+		cmocka_unit_test(add__is_made_up_for),
+		cmocka_unit_test(fork__makes_up_for_nothing),
 		cmocka_unit_test(fork__leaves_the_caretaker_behind),
 		cmocka_unit_test(fork__leaves_no_lock),
 	};

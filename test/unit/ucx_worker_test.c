@@ -3,6 +3,7 @@
  * asked for as a request comes back. */
 #include "unit.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,16 @@ int __wrap_sched_yield(void)
 	return 0;
 }
 
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+
+static bool no_thread;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return no_thread ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
 static ucp_worker_h worker_open(ucp_context_h *context_p, ucs_thread_mode_t mode)
 {
 	const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
@@ -99,6 +110,35 @@ static void progress__looks_once_where_several_may_come(void **state)
 	worker_progresses(UCS_THREAD_MODE_MULTI);
 	assert_int_equal(progresses, 0);
 	assert_int_equal(polls, 1);
+}
+
+/* Where there is no thread as a worker is opened, its next endpoint asks for it again. */
+static void caretaker__comes_with_an_endpoint(void **state)
+{
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+	ucp_address_t *address;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	size_t length;
+	ucp_ep_h ep;
+
+	(void)state;
+	if (!biased_prepare())
+		skip(); /* membarrier is refused here */
+	setenv("THOLE_NETWORK", "off", 1); /* which has threads of its own */
+	no_thread = true;
+	worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
+	no_thread = false;
+	unsetenv("THOLE_NETWORK");
+	assert_false(worker->charge.tended);
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	to.address = address;
+	assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+	assert_true(worker->charge.tended);
+	ucp_worker_release_address(worker, address);
+	ucp_ep_destroy(ep);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(context);
 }
 
 /* What ucp_request_alloc gave is the worker's again, though its operation took it for the program's. */
@@ -456,6 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(progress__may_wait_where_one_thread_comes),
 		cmocka_unit_test(progress__looks_once_where_several_may_come),
+		cmocka_unit_test(caretaker__comes_with_an_endpoint),
 		cmocka_unit_test(alloc__is_given_back),
 		cmocka_unit_test(send__fails_in_its_call),
 		cmocka_unit_test(loss__of_any_kind_is_told),
