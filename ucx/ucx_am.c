@@ -420,7 +420,7 @@ void ucp_am_data_release(ucp_worker_h worker, void *data)
 static ucs_status_t ucx_am_copy(const struct ucx_am *message, void *buffer, size_t count, ucp_datatype_t datatype)
 {
 	const struct iovec *segments;
-	struct ucx_bounce bounce;
+	struct ucx_bounce *bounce;
 	struct iovec single;
 	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &bounce);
 	size_t done = 0;
@@ -434,7 +434,7 @@ static ucs_status_t ucx_am_copy(const struct ucx_am *message, void *buffer, size
 			memcpy(segments[i].iov_base, message->data + done, part);
 		done += part;
 	}
-	return ucx_datatype_end(&bounce, done, done < message->length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK);
+	return ucx_datatype_end(bounce, done, done < message->length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK);
 }
 
 /* What has ended, so, gets a request all the same, and its callback is called. */
@@ -572,7 +572,7 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 	uint64_t word = id | (uint64_t)header_length << WORD_HEADER_SHIFT;
 	ucs_status_ptr_t result = NULL;
 	const struct iovec *pieces;
-	struct ucx_bounce bounce;
+	struct ucx_bounce *bounce;
 	struct iovec single;
 	size_t piece_count = count, length;
 	ucs_status_t status;
@@ -587,7 +587,7 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 	length = ucx_datatype_total(pieces, piece_count);
 	if (length + header_length <= SHORT_MAX)
 		result = ucx_am_send_short(endpoint, word, header, pieces, piece_count, length, param, flags);
-	ucx_datatype_end(&bounce, 0, UCS_OK);
+	ucx_datatype_end(bounce, 0, UCS_OK);
 	if (length + header_length > SHORT_MAX)
 		result = ucx_am_send_long(endpoint, word, header, length, buffer, count, param, flags);
 	return result;

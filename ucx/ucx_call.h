@@ -22,7 +22,7 @@ static inline ucp_datatype_t ucx_call_datatype(const ucp_request_param_t *param)
 static inline void ucx_call_request_begin(struct ucp_worker *worker, struct ucx_request *request)
 {
 	request->flags = UCX_STARTING;
-	request->bounce.memory = NULL;
+	request->bounce = NULL;
 	request->worker = worker;
 }
 

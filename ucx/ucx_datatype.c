@@ -121,11 +121,16 @@ void ucp_dt_destroy(ucp_datatype_t datatype)
 		free(ucx_datatype_of(datatype));
 }
 
-static bool ucx_datatype_bounce_make(struct ucx_bounce *bounce, size_t length, struct iovec *single_p)
+static struct ucx_bounce *ucx_datatype_bounce_make(size_t length, struct iovec *single_p)
 {
-	bounce->memory = malloc(length ? length : 1);
+	struct ucx_bounce *bounce = length < PTRDIFF_MAX ? malloc(sizeof *bounce + length) : NULL;
+
+	if (!bounce)
+		return NULL;
+	list_init(&bounce->node);
+	bounce->datatype = NULL;
 	*single_p = (struct iovec){bounce->memory, length};
-	return bounce->memory != NULL;
+	return bounce;
 }
 
 /* Who packs and unpacks it; NULL: nobody does. */
@@ -148,9 +153,8 @@ static bool ucx_datatype_is_vector(ucp_datatype_t datatype, size_t count)
 
 /* What needs no bounce buffer: contiguous and scattered ones, the latter as they are. */
 static bool ucx_datatype_in_place(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
-				  const struct iovec **segments_p, struct ucx_bounce *bounce)
+				  const struct iovec **segments_p)
 {
-	*bounce = (struct ucx_bounce){0};
 	*segments_p = buffer;
 	if (!ucx_datatype_is_contiguous(datatype))
 		return ucx_datatype_is_vector(datatype, *count);
@@ -161,55 +165,61 @@ static bool ucx_datatype_in_place(ucp_datatype_t datatype, const void *buffer, s
 }
 
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce *bounce)
+			       const struct iovec **segments_p, struct ucx_bounce **bounce_p)
 {
 	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
+	struct ucx_bounce *bounce;
 	void *state;
-	bool made;
 
-	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p, bounce))
+	*bounce_p = NULL;
+	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p))
 		return UCS_OK;
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
 	state = packer->operations.start_pack(packer->context, buffer, *count);
-	made = ucx_datatype_bounce_make(bounce, packer->operations.packed_size(state), single_p);
-	if (made && single_p->iov_len > 0)
+	bounce = ucx_datatype_bounce_make(packer->operations.packed_size(state), single_p);
+	if (bounce && single_p->iov_len > 0)
 		single_p->iov_len = packer->operations.pack(state, 0, bounce->memory, single_p->iov_len);
 	packer->operations.finish(state);
+	*bounce_p = bounce;
 	*segments_p = single_p;
 	*count = 1;
-	return made ? UCS_OK : UCS_ERR_NO_MEMORY;
+	return bounce ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
 ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce *bounce)
+			       const struct iovec **segments_p, struct ucx_bounce **bounce_p)
 {
 	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
+	void *state;
 
-	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p, bounce))
+	*bounce_p = NULL;
+	if (ucx_datatype_in_place(datatype, buffer, count, single_p, segments_p))
 		return UCS_OK;
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
-	bounce->datatype = packer;
-	bounce->state = packer->operations.start_unpack(packer->context, buffer, *count);
+	state = packer->operations.start_unpack(packer->context, buffer, *count);
+	*bounce_p = ucx_datatype_bounce_make(packer->operations.packed_size(state), single_p);
+	if (!*bounce_p) {
+		packer->operations.finish(state);
+		return UCS_ERR_NO_MEMORY;
+	}
+	(*bounce_p)->datatype = packer;
+	(*bounce_p)->state = state;
 	*segments_p = single_p;
 	*count = 1;
-	if (ucx_datatype_bounce_make(bounce, packer->operations.packed_size(bounce->state), single_p))
-		return UCS_OK;
-	packer->operations.finish(bounce->state);
-	return UCS_ERR_NO_MEMORY;
+	return UCS_OK;
 }
 
 ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_status_t status)
 {
-	const struct ucx_datatype *generic = bounce->datatype;
+	const struct ucx_datatype *generic = bounce ? bounce->datatype : NULL;
 
 	if (generic) {
 		if (status == UCS_OK) /* also of an empty message, as with UCX */
 			status = generic->operations.unpack(bounce->state, 0, bounce->memory, length);
 		generic->operations.finish(bounce->state);
 	}
-	free(bounce->memory);
-	bounce->memory = NULL;
+	free(bounce);
 	return status;
 }

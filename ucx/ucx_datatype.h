@@ -14,17 +14,20 @@
 #include <sys/uio.h>
 #include <ucp/api/ucp.h>
 
+#include "base/list.h"
+
 /* What a ucp_datatype_t of the generic class points to. */
 struct ucx_datatype {
 	ucp_generic_dt_ops_t operations;
 	void *context; /* the program's */
 };
 
-/* The bounce buffer of one message. */
+/* The bounce buffer of one message. A pointer to none, NULL, is that the message is in the program's buffer. */
 struct ucx_bounce {
-	void *memory;                        /* NULL: there is none, the message is in the program's buffer */
+	struct list_node node;               /* among its worker's, while its request is under way */
 	const struct ucx_datatype *datatype; /* of a receive, else NULL */
 	void *state;                         /* the program's, of unpacking */
+	unsigned char memory[];
 };
 
 static inline bool ucx_datatype_is_contiguous(ucp_datatype_t datatype)
@@ -43,12 +46,12 @@ size_t ucx_datatype_total(const struct iovec *segments, size_t count);
 /* A buffer as segments for Thole: contiguous and scattered ones where they are, others in a bounce buffer, packed (a
  * send) or with room (a receive). *single_p stands for what is one segment. Errors: NO_MEMORY, UNSUPPORTED. */
 ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce *bounce);
+			       const struct iovec **segments_p, struct ucx_bounce **bounce_p);
 ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce *bounce);
+			       const struct iovec **segments_p, struct ucx_bounce **bounce_p);
 
-/* A receive has ended: unpack its `length` bytes where `status` says that they are there, and give the bounce buffer
- * back; or a send has. Returns what the program is told. */
+/* A receive has ended: unpack its `length` bytes where `status` says that they are there, and give the bounce buffer,
+ * which is in no list any more, back; or a send has. NULL: there is none. Returns what the program is told. */
 ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_status_t status);
 
 #endif /* UCX_DATATYPE_H */

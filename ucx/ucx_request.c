@@ -23,14 +23,14 @@ void ucx_request_drop_all(struct ucp_worker *worker)
 {
 	const struct ucp_context *context = worker->context;
 
-	for (uint32_t i = 0; i < worker->requests.capacity; i++) {
-		struct ucx_request *request = pool_at(&worker->requests, i);
+	struct list_node *node;
 
-		if (pool_is_live(&worker->requests, request) && request->bounce.memory)
-			ucx_datatype_end(&request->bounce, 0, UCS_ERR_CANCELED);
-		if (context->request_cleanup)
-			context->request_cleanup(ucx_request_shown(request));
+	while ((node = list_first(&worker->bounces))) {
+		list_remove(node);
+		ucx_datatype_end(container_of(node, struct ucx_bounce, node), 0, UCS_ERR_CANCELED);
 	}
+	for (uint32_t i = 0; context->request_cleanup && i < worker->requests.capacity; i++)
+		context->request_cleanup(ucx_request_shown(pool_at(&worker->requests, i)));
 	pool_fini(&worker->requests);
 }
 
@@ -148,7 +148,7 @@ static inline bool ucx_request_tell_own(struct ucx_request *request)
 	uint32_t flags = load_relaxed(&request->flags);
 
 	if (__builtin_expect((flags & (UCX_CALLBACK | UCX_OURS | UCX_FREED)) != (UCX_CALLBACK | UCX_OURS) ||
-				     request->bounce.memory || request->worker->charge.safe,
+				     request->bounce || request->worker->charge.safe,
 			     0))
 		return false;
 	ucx_request_show(request, flags | UCX_TELLING);
@@ -157,12 +157,23 @@ static inline bool ucx_request_tell_own(struct ucx_request *request)
 	return true;
 }
 
+static void ucx_request_unpack(struct ucx_request *request)
+{
+	struct ucp_worker *worker = request->worker;
+
+	charge_enter(&worker->charge);
+	list_remove(&request->bounce->node);
+	charge_leave(&worker->charge);
+	request->status = ucx_datatype_end(request->bounce, request->info.length, request->status);
+	request->bounce = NULL;
+}
+
 static __attribute__((noinline)) void ucx_request_tell_any(struct ucx_request *request)
 {
 	uint32_t flags;
 
-	if (request->bounce.memory)
-		request->status = ucx_datatype_end(&request->bounce, request->info.length, request->status);
+	if (request->bounce)
+		ucx_request_unpack(request);
 	flags = load_relaxed(&request->flags); /* it may be given back meanwhile */
 	if (flags & UCX_CALLBACK && !(flags & (UCX_OURS | UCX_FREED)) && ucx_request_tell_copy(request))
 		return;

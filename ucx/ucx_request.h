@@ -52,7 +52,7 @@ static inline void ucx_request_end(struct ucx_request *request)
 {
 	struct ucp_worker *worker = request->worker;
 
-	if (request->flags & UCX_CALLBACK || request->bounce.memory) {
+	if (request->flags & UCX_CALLBACK || request->bounce) {
 		request->next = NULL;
 		*worker->ended_end = request;
 		worker->ended_end = &request->next;

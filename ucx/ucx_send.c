@@ -18,11 +18,15 @@ static __attribute__((noinline)) int ucx_send_segments(struct ucp_ep *endpoint, 
 	if (!error)
 		error = thole_sendv(endpoint->thole, endpoint->peer, segments, count, tag, 0, thole_flags, request,
 				    NULL);
-	if (error || request->flags & UCX_ENDED)
-		ucx_datatype_end(&request->bounce, 0, UCS_OK);
-	else
-		*length_p = ucx_datatype_total(segments, count);
-	return error;
+	if (error || request->flags & UCX_ENDED) {
+		ucx_datatype_end(request->bounce, 0, UCS_OK);
+		request->bounce = NULL;
+		return error;
+	}
+	if (request->bounce)
+		list_push_back(&endpoint->worker->bounces, &request->bounce->node);
+	*length_p = ucx_datatype_total(segments, count);
+	return 0;
 }
 
 int ucx_send_ahead(struct ucp_ep *endpoint, const void *buffer, size_t length, uint64_t tag,

@@ -62,7 +62,7 @@ struct ucx_request {
 		uint64_t left;            /* of a flush: sends that it waits for */
 		struct ucx_request *pair; /* with UCX_AHEAD or UCX_FOLLOWS: the other of the two; NULL: it has ended */
 	};
-	struct ucx_bounce bounce; /* behind all, the program's part is aligned as memory of malloc's is */
+	struct ucx_bounce *bounce; /* behind all, the program's part is aligned as memory of malloc's is */
 };
 
 _Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
@@ -99,6 +99,7 @@ struct ucp_worker {
 	struct ucx_request *ended;      /* that the program is to be called for, in the order in which they ended */
 	struct ucx_request **ended_end; /* where the next one goes */
 	struct ucx_request *flushes;    /* under way */
+	struct list_node bounces;       /* of requests under way, wherever these lie */
 	struct list_node calling;       /* callbacks of requests in the program's hands, if threads share this */
 	uint64_t flush_count;           /* begun so far */
 	uint64_t unasked;               /* sends under way that need no receive */

@@ -111,8 +111,12 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 	else
 		error = thole_recvv(worker->thole, THOLE_ANY, segments, count, wanted.tag, wanted.mask, 0, request,
 				    NULL);
-	if (error && request->bounce.memory)
-		ucx_datatype_end(&request->bounce, 0, UCS_ERR_CANCELED);
+	if (error) {
+		ucx_datatype_end(request->bounce, 0, UCS_ERR_CANCELED);
+		request->bounce = NULL;
+	} else if (request->bounce) {
+		list_push_back(&worker->bounces, &request->bounce->node);
+	}
 	return error;
 }
 
@@ -123,7 +127,7 @@ ucx_tag_recv_at_once(struct ucx_request *request, const ucp_request_param_t *par
 	struct ucp_worker *worker = request->worker;
 	ucs_status_t status;
 
-	if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL || request->bounce.memory) {
+	if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL || request->bounce) {
 		/* The program's functions are called without the lock. */
 		bool quiet = !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL);
 

@@ -96,6 +96,7 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 	worker->context = context;
 	worker->ended_end = &worker->ended;
 	list_init(&worker->endpoints);
+	list_init(&worker->bounces);
 	list_init(&worker->calling);
 	worker->thread_mode = params->field_mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE ? params->thread_mode
 										       : UCS_THREAD_MODE_SINGLE;

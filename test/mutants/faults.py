@@ -4874,7 +4874,7 @@ FAULTS = [
     Fault(
         "a program's part of a request is not cleaned up",
         "ucx/ucx_request.c",
-        "context->request_cleanup(ucx_request_shown(request));",
+        "context->request_cleanup(ucx_request_shown(pool_at(&worker->requests, i)));",
         ";",
     ),
     Fault(
@@ -5108,8 +5108,8 @@ FAULTS = [
     Fault(
         "nothing is packed by a program that has nothing to pack",
         "ucx/ucx_datatype.c",
-        "if (made && single_p->iov_len > 0)",
-        "if (made)",
+        "if (bounce && single_p->iov_len > 0)",
+        "if (bounce)",
     ),
     Fault(
         "what UCX's program has named has another name",
@@ -5134,6 +5134,24 @@ FAULTS = [
         "ucx/ucx_datatype.c",
         "\t\tgeneric->operations.finish(bounce->state);\n\t}",
         "\t}",
+    ),
+    Fault(
+        "a worker of UCX's that goes leaves what it holds for receives under way",
+        "ucx/ucx_tag.c",
+        "\t\tlist_push_back(&worker->bounces, &request->bounce->node);\n",
+        "",
+    ),
+    Fault(
+        "a worker of UCX's that goes leaves what it holds for sends under way",
+        "ucx/ucx_send.c",
+        "\t\tlist_push_back(&endpoint->worker->bounces, &request->bounce->node);\n",
+        "\t\t;\n",
+    ),
+    Fault(
+        "a worker of UCX's that goes gives back what has been given back",
+        "ucx/ucx_request.c",
+        "\tlist_remove(&request->bounce->node);\n",
+        "",
     ),
     Fault(
         "features that Thole has not are promised to UCX's programs",

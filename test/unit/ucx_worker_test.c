@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,11 @@
 #include "ucx_endpoint.h"
 #include "ucx_flush.h"
 
-enum { CHILD_LIMIT_S = 20 }; /* until it is taken to hang */
+enum {
+	CHILD_LIMIT_S = 20, /* until it is taken to hang */
+	BOUNCED = 1 << 20,  /* bytes of a message that is packed */
+	UNPACKED = 10,      /* what a state becomes by that; by its end one more */
+};
 
 static unsigned progresses, polls, yields;
 
@@ -491,6 +496,113 @@ static void yields__are_a_workers_to_make(void **state)
 	ucp_cleanup(context);
 }
 
+static size_t state_size(void *shape)
+{
+	(void)shape;
+	return BOUNCED;
+}
+
+static void *state_of_room(void *context, void *buffer, size_t count)
+{
+	(void)context;
+	(void)count;
+	return buffer;
+}
+
+static void *state_of_data(void *context, const void *buffer, size_t count)
+{
+	return state_of_room(context, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t state_pack(void *state, size_t offset, void *to, size_t room)
+{
+	(void)state;
+	(void)offset;
+	memset(to, 1, room);
+	return room;
+}
+
+static ucs_status_t state_unpack(void *state, size_t offset, const void *from, size_t length)
+{
+	(void)offset;
+	(void)from;
+	(void)length;
+	*(int *)state += UNPACKED;
+	return UCS_OK;
+}
+
+static void state_finish(void *state)
+{
+	++*(int *)state;
+}
+
+static size_t memory_used(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+/* A message from a worker to itself. */
+static void bounces_once(ucp_worker_h worker, ucp_ep_h ep, const ucp_request_param_t *param)
+{
+	int received = 0, sent = 0;
+	void *receive = ucp_tag_recv_nbx(worker, &received, 1, 3, UINT64_MAX, param);
+	void *send = ucp_tag_send_nbx(ep, &sent, 1, 3, param);
+
+	while (!ucp_request_is_completed(receive) || (send && !ucp_request_is_completed(send)))
+		ucp_worker_progress(worker);
+	assert_int_equal(received, UNPACKED + 1);
+	ucp_request_free(receive);
+	if (send)
+		ucp_request_free(send);
+}
+
+/* What a worker holds for requests under way goes with it, whether these are its own or the program's, and what has
+ * ended before does not go again. */
+static void destroy__gives_bounces_back(void **state)
+{
+	static const ucp_generic_dt_ops_t operations = {state_of_data, state_of_room, state_size,
+							state_pack,    state_unpack,  state_finish};
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+	_Alignas(16) static unsigned char memory[3][1024];
+	ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE};
+	int finished[2] = {0}, sent = 0;
+	size_t before = 0, length;
+
+	(void)state;
+	assert_int_equal(ucp_dt_create_generic(&operations, NULL, &param.datatype), UCS_OK);
+	for (int round = 0; round < 3; round++) {
+		ucp_address_t *address;
+		ucp_context_h context;
+		ucp_worker_h worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
+		ucp_ep_h ep;
+
+		assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+		to.address = address;
+		assert_int_equal(ucp_ep_create(worker, &to, &ep), UCS_OK);
+		param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
+		bounces_once(worker, ep, &param);
+		memset(finished, 0, sizeof finished);
+		for (int i = 0; i < 2; i++) { /* the second one in memory of the program's */
+			param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | (i ? UCP_OP_ATTR_FIELD_REQUEST : 0u);
+			param.request = &memory[i][sizeof(struct ucx_request)];
+			assert_true(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(worker, &finished[i], 1, 2, UINT64_MAX, &param)));
+			param.request = &memory[2][sizeof(struct ucx_request)];
+			assert_true(UCS_PTR_IS_PTR(ucp_tag_send_sync_nbx(ep, &sent, 1, 1, &param)));
+		}
+		ucp_worker_release_address(worker, address);
+		ucp_worker_destroy(worker);
+		ucp_cleanup(context);
+		assert_int_equal(finished[0], 1);
+		assert_int_equal(finished[1], 1);
+		if (round == 1)
+			before = memory_used();
+	}
+	assert_in_range(memory_used(), 0, before + BOUNCED / 2);
+	ucp_dt_destroy(param.datatype);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +616,7 @@ int main(void)
 		cmocka_unit_test(receive__fails_in_its_call),
 		cmocka_unit_test(flush__of_what_was_sent_before),
 		cmocka_unit_test(close__in_a_child_waits_for_nothing),
+		cmocka_unit_test(destroy__gives_bounces_back),
 		cmocka_unit_test(yields__are_a_workers_to_make),
 	};
 
