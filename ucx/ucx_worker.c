@@ -19,7 +19,7 @@
 
 enum {
 	REQUESTS_AT_ONCE = 64,  /* that memory is asked for */
-	REQUESTS_MAX = 1 << 28, /* UCX gives programs no bound; memory ends before */
+	REQUESTS_MAX = 1 << 28, /* UCX gives no bound. With those that have ended: Thole has 1 << 24 under way */
 	REQUEST_TEXT_MAX = 64,  /* bytes that ucp_request_query may write */
 };
 
