@@ -68,7 +68,8 @@ struct ucx_request {
 _Static_assert(sizeof(struct ucx_request) % 16 == 0, "what stands behind a request is aligned to 16");
 
 struct ucp_context {
-	bool am;             /* there may be active messages */
+	bool am;             /* there may be active messages, */
+	bool memory;         /* and remote memory was asked for beside them */
 	size_t request_size; /* bytes of the program's own behind each request */
 	/* of that part, when a request is first made and when it goes for good; NULL: nothing is to be done */
 	ucp_request_init_callback_t request_init;

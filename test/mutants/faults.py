@@ -5028,6 +5028,18 @@ FAULTS = [
         "\tif (!ucx_context_suits(params->features))\n",
     ),
     Fault(
+        "memory that is not mapped is no matter for UCX's log",
+        "ucx/ucx_context.c",
+        "\telse\n\t\tucx_log_warn(line);\n",
+        "",
+    ),
+    Fault(
+        "MPICH's users are warned of what it does without",
+        "ucx/ucx_context.c",
+        "\tif (context->memory)\n",
+        "\tif (false)\n",
+    ),
+    Fault(
         "UCX's settings are refused",
         "ucx/ucx_context.c",
         "return UCS_OK; /* passed over",

@@ -12,6 +12,7 @@
 static bool has_libucs = true;
 static ucs_global_opts_t settings;
 static char logged[512];
+static ucs_log_level_t logs = UCS_LOG_LEVEL_WARN; /* at this level */
 
 static void write_line(const char *file, unsigned line, const char *function, ucs_log_level_t level,
 		       ucs_log_component_config_t *component, const char *format, ...)
@@ -21,7 +22,7 @@ static void write_line(const char *file, unsigned line, const char *function, uc
 	(void)file;
 	(void)line;
 	(void)function;
-	assert_int_equal(level, UCS_LOG_LEVEL_WARN);
+	assert_int_equal(level, logs);
 	assert_ptr_equal(component, &settings.log_component);
 	va_start(words, format);
 	vsnprintf(logged, sizeof logged, format, words);
@@ -84,11 +85,35 @@ static void context_that_suits_is_not_told_of(void **state)
 	}
 }
 
+/* Memory that a context asked for, as MPICH's does, which goes on without, is no warning. */
+static void memory_that_is_not_mapped_is_told_of(void **state)
+{
+	const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH, .length = 1};
+	ucp_context_h context;
+	ucp_mem_h memory;
+
+	(void)state;
+	settings.log_component.log_level = UCS_LOG_LEVEL_WARN;
+	assert_int_equal(init(UCP_FEATURE_TAG, &context), UCS_OK);
+	assert_int_equal(ucp_mem_map(context, &params, &memory), UCS_ERR_UNSUPPORTED);
+	assert_non_null(strstr(logged, "--through libfabric"));
+	ucp_cleanup(context);
+	assert_int_equal(init(UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA, &context), UCS_OK);
+	assert_int_equal(ucp_mem_map(context, &params, &memory), UCS_ERR_UNSUPPORTED);
+	assert_string_equal(logged, "");
+	settings.log_component.log_level = logs = UCS_LOG_LEVEL_INFO;
+	assert_int_equal(ucp_mem_map(context, &params, &memory), UCS_ERR_UNSUPPORTED);
+	assert_non_null(strstr(logged, "--through libfabric"));
+	logs = UCS_LOG_LEVEL_WARN;
+	ucp_cleanup(context);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused_context_is_told_of),
 		cmocka_unit_test(context_that_suits_is_not_told_of),
+		cmocka_unit_test(memory_that_is_not_mapped_is_told_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
