@@ -97,6 +97,8 @@ void *__real_realloc(void *old, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **block_p, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **block_p, size_t alignment, size_t size);
 void __real_free(void *block);
 void __wrap_free(void *block);
 void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
@@ -157,6 +159,17 @@ void *__wrap_realloc(void *old, size_t size)
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
 	return refused_with("aligned_alloc", ENOMEM) ? NULL : block_note(__real_aligned_alloc(alignment, size));
+}
+
+int __wrap_posix_memalign(void **block_p, size_t alignment, size_t size)
+{
+	int error = refused_with("posix_memalign", ENOMEM);
+
+	if (!error)
+		error = __real_posix_memalign(block_p, alignment, size);
+	if (!error)
+		block_note(*block_p);
+	return error;
 }
 
 void __wrap_free(void *block)
