@@ -384,9 +384,11 @@ static void prov_ep_share(struct prov_domain *domain)
 {
 	bool any = false;
 
+	if (domain->charge.safe)
+		return;
 	for (size_t slot = 0; slot < domain->charge.endpoint_count; slot++)
 		any |= domain->charge.endpoints[slot] != NULL;
-	if (any && !domain->charge.safe)
+	if (any)
 		caretaker_share(&domain->charge);
 }
 

@@ -127,9 +127,15 @@ static int prov_fabric_domain_start(struct prov_domain *domain, const struct fi_
 static int prov_fabric_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p,
 				   void *context)
 {
-	struct prov_domain *domain = calloc(1, sizeof *domain);
+	struct prov_domain *domain;
 	int error;
 
+	/* Of what fi_getinfo returns the core tells nobody but the log, and takes another provider. */
+	if (prov_option_lost()) {
+		PROV_WARN(FI_LOG_CORE, "an option found no memory as this library was loaded");
+		return -FI_ENOMEM;
+	}
+	domain = calloc(1, sizeof *domain);
 	if (!domain)
 		return -FI_ENOMEM;
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;

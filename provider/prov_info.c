@@ -152,13 +152,16 @@ static bool prov_info_fabric_fits(const struct fi_fabric_attr *asked)
 
 /* The far side of puts, gets and atomics makes no calls for them; where there are tags, it does for its messages. Open
  * MPI's one-sided operations on a rank's own memory even wait for others without automatic progress: its component
- * btl/ofi has no tags, and from version 6 on has messages. */
+ * btl/ofi has no tags, and from version 6 on has messages. There it asks for FI_PROGRESS_CONTROL_UNIFIED, which says
+ * nothing of the far side, and which libfabric has from 2.0 on. */
 static enum fi_progress prov_info_data_progress(const struct fi_info *hints)
 {
+	enum fi_progress asked = hints && hints->domain_attr ? hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
+
 	if (!hints)
 		return FI_PROGRESS_MANUAL;
-	if (hints->domain_attr && hints->domain_attr->data_progress != FI_PROGRESS_UNSPEC)
-		return hints->domain_attr->data_progress;
+	if (asked == FI_PROGRESS_AUTO || asked == FI_PROGRESS_MANUAL)
+		return asked;
 	return (hints->caps & (FI_RMA | FI_ATOMIC)) && !(hints->caps & FI_TAGGED) ? FI_PROGRESS_AUTO
 										  : FI_PROGRESS_MANUAL;
 }
@@ -392,10 +395,6 @@ int prov_info_get(uint32_t version, const char *node, const char *service, uint6
 
 	(void)service;
 	*info_p = NULL;
-	if (prov_option_lost()) {
-		PROV_WARN(FI_LOG_CORE, "an option found no memory as this library was loaded");
-		return -FI_ENOMEM;
-	}
 	if (!prov_info_hints_fit(hints))
 		return -FI_ENODATA;
 	if (!prov_option_native()) {

@@ -123,7 +123,9 @@ static void prov_message_peek_found(struct prov_endpoint *endpoint, const struct
 	prov_completion_report(endpoint, &report);
 }
 
-enum { LOOKS = 64 }; /* of so many in vain one asks whether the source is gone: it takes a fifth as long as the look */
+/* Of so many looks in vain one asks whether the source is gone: it takes a fifth as long as the look. Who looks at several
+ * by turns comes to each of them so, but if these are as many. */
+enum { LOOKS = 61 };
 
 /* Why nothing will come any more from a source that has nothing left here, as a receive would say; 0: it may. */
 static int prov_message_source_gone(struct prov_endpoint *endpoint, const struct fi_msg_tagged *message, uint32_t peer,

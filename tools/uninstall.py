@@ -41,6 +41,12 @@ def linked_by_setup(prefix: Path) -> bool:
     return any(str(change["target"]).startswith(f"{prefix}/") for change in changes)
 
 
+def is_last(prefix: Path) -> bool:
+    """Whether no other tool is found that could remove the driver."""
+    other = shutil.which("thole")
+    return other is None or prefix in Path(other).resolve().parents
+
+
 def below(path: Path, destdir: str) -> Path:
     return Path(destdir) / path.relative_to("/") if destdir else path
 
@@ -77,7 +83,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    if not destdir and os.geteuid() == 0 and DRIVER.exists():  # who is not root has not installed it
+    if not destdir and os.geteuid() == 0 and DRIVER.exists() and is_last(prefix):  # no other user has installed it
         print(
             f"the kernel driver is installed, and would stay; first: {prefix}/bin/thole driver remove",
             file=sys.stderr,

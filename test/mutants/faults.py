@@ -937,6 +937,18 @@ FAULTS = [
         "sample_ns = unseen_ns ? trip->smoothed_ns : most_ns;",
     ),
     Fault(
+        "who sleeps sends the same again and again",
+        "src/transport/datagram/transmit.c",
+        "\tif (engine->repeated)\n",
+        "\tif (0)\n",
+    ),
+    Fault(
+        "one pause after a repetition is how long the way is",
+        "src/transport/datagram/trip.h",
+        "(most_ns < limit_ns ? most_ns : limit_ns)",
+        "most_ns",
+    ),
+    Fault(
         "the first trip is as long as nobody looked",
         "src/transport/datagram/trip.h",
         "sample_ns = trip_nearest(TRIP_FIRST_NS, least_ns, most_ns);",
@@ -2836,8 +2848,20 @@ FAULTS = [
     Fault(
         "who asks for manual progress gets a thread",
         "provider/prov_info.c",
-        "\t\treturn hints->domain_attr->data_progress;",
+        "\t\treturn asked;",
         "\t\treturn FI_PROGRESS_AUTO;",
+    ),
+    Fault(
+        "what says nothing of the far side's progress is taken for its answer",
+        "provider/prov_info.c",
+        "if (asked == FI_PROGRESS_AUTO || asked == FI_PROGRESS_MANUAL)",
+        "if (asked)",
+    ),
+    Fault(
+        "an option that found no memory is known to nobody",
+        "provider/prov_fabric.c",
+        "if (prov_option_lost()) {",
+        "if (false) {",
     ),
     Fault(
         "an address that is too long is cut",
@@ -2854,14 +2878,14 @@ FAULTS = [
     Fault(
         "the lock of a domain for one thread stays as threads come",
         "provider/prov_ep.c",
-        "if (any && !domain->charge.safe)",
-        "if (false)",
+        "\tif (any)\n\t\tcaretaker_share(",
+        "\tif (false)\n\t\tcaretaker_share(",
     ),
     Fault(
         "the first endpoint makes a domain safe",
         "provider/prov_ep.c",
-        "\tbool any = false;\n\n\tfor (size_t slot = 0;",
-        "\tbool any = true;\n\n\tfor (size_t slot = 0;",
+        "\tbool any = false;\n\n\tif (domain->charge.safe)",
+        "\tbool any = true;\n\n\tif (domain->charge.safe)",
     ),
     Fault(
         "a charge is shared beside the caretaker",

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FULL, IN_FULL, ROOT, clean_environment, locked
-from test_tool import snapshot
+from test_tool import script, snapshot
 from thole import cli
 
 COMMANDS = list(next(action for action in cli.parser()._actions if action.choices).choices or ())
@@ -471,7 +471,12 @@ def test_uninstall__not_while_the_driver_is_there(
     made.loader.exec_module(uninstall)
     monkeypatch.setattr(uninstall, "DRIVER", tmp_path / "meson.build")
     monkeypatch.setattr(sys, "argv", ["uninstall.py", str(tmp_path / "build")])
-    for user, status in ((0, 2), (1000, 0)):
+    another = str(script(tmp_path / "thole", "true").parent)
+    path = os.environ["PATH"]
+    assert shutil.which("thole", path=path) is None
+    for user, found, status in ((0, path, 2), (0, f"{path}:{another}", 0), (0, path, 2), (1000, path, 0)):
+        ran("meson", "install", "-C", tmp_path / "build")
+        monkeypatch.setenv("PATH", found)
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         assert uninstall.main() == status
         assert ("thole driver remove" in capsys.readouterr().err) == (status == 2)

@@ -866,6 +866,36 @@ static void trip__is_not_how_late_one_looks(void **state)
 	vanish_both();
 }
 
+/* The peer answers so late, and the sender sleeps but where something is due. */
+static void answered_late(uint64_t late_ns)
+{
+	uint64_t answer_ns = now_ns + late_ns;
+
+	send_one(8);
+	for (endpoint_advance(pair.a, now_ns); endpoint_deadline(pair.a) < answer_ns; endpoint_advance(pair.a, now_ns))
+		now_ns = endpoint_deadline(pair.a);
+	for (now_ns = answer_ns; wires[0].head == wires[0].tail; now_ns += 10000)
+		endpoint_advance(pair.b, now_ns);
+	pass(1000000);
+}
+
+/* Who sleeps learns that the way has become longer, and does not send each message again and again. */
+static void trip__is_learnt_by_who_sleeps(void **state)
+{
+	uint64_t resent;
+
+	(void)state;
+	open_both();
+	exchange(20);
+	for (int i = 0; i < 30; i++)
+		answered_late(5000000);
+	resent = connection_a()->out.frames_resent;
+	for (int i = 0; i < 10; i++)
+		answered_late(5000000);
+	assert_int_equal(connection_a()->out.frames_resent, resent);
+	vanish_both();
+}
+
 /* A look of somebody who waits for the answer to what was sent then, and finds something; or the answer, too. */
 static void look(struct trip_away *away, uint64_t at_ns, unsigned found)
 {
@@ -934,6 +964,11 @@ static void trip__that_is_the_first(void **state)
 	assert_int_equal(trip.smoothed_ns, 30000);
 	trip_measure(&late, 300000000, 299990000);
 	assert_int_equal(late.smoothed_ns, TRIP_FIRST_NS);
+	trip = (struct trip){0};
+	trip_measure_again(&trip, 300000000);
+	assert_int_equal(trip.smoothed_ns, TRIP_FIRST_NS);
+	trip_measure_again(&trip, 300000000);
+	assert_in_range(trip.smoothed_ns, TRIP_FIRST_NS, 2 * TRIP_FIRST_NS);
 }
 
 int main(void)
@@ -968,6 +1003,7 @@ int main(void)
 		cmocka_unit_test(timeout__is_short_again_after_progress),
 		cmocka_unit_test(trip__is_not_how_late_one_looks),
 		cmocka_unit_test(trip__is_learnt_by_seldom_looks),
+		cmocka_unit_test(trip__is_learnt_by_who_sleeps),
 		cmocka_unit_test(trip__behind_much_that_came),
 		cmocka_unit_test(trip__that_is_the_first),
 	};

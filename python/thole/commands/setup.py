@@ -241,7 +241,7 @@ def install_all(setup: Setup, named: list[str]) -> bool:
             install(setup, mpi, fabric, provider)
             done += 1
         except (Trouble, OSError) as trouble:
-            failed += bool(named) or fabric is not None
+            failed += bool(named) or fabric is not None or isinstance(trouble, OSError)
             setup.lines.append((mpi.label, f"not done: {trouble}", ""))
     return done > 0 and failed == 0
 

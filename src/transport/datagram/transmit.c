@@ -553,8 +553,10 @@ static void transmit_delivered(struct connection *connection, const struct trans
 		return;
 	if (frame->resends == 0)
 		trip_shorten(&connection->out.trip, ns);
-	if (frame->sent_ns > connection->out.delivered_ns)
+	if (frame->sent_ns > connection->out.delivered_ns) {
 		connection->out.delivered_ns = frame->sent_ns;
+		connection->engine->repeated = frame->resends > 0;
+	}
 }
 
 /* Whether a frame was lost by its link, and arrived once it was sent again by another. The answer has to be to the
@@ -612,7 +614,10 @@ static void transmit_progress(struct connection *connection)
 	const struct engine *engine = connection->engine;
 	uint64_t sent_ns = connection->out.delivered_ns;
 
-	trip_measure(&connection->out.trip, engine->now_ns - sent_ns, trip_unseen(engine->away, sent_ns));
+	if (engine->repeated)
+		trip_measure_again(&connection->out.trip, engine->now_ns - sent_ns);
+	else
+		trip_measure(&connection->out.trip, engine->now_ns - sent_ns, trip_unseen(engine->away, sent_ns));
 	engine->owner->counters[COUNTER_RTT_NS] = connection->out.trip.smoothed_ns;
 	transmit_arm(connection);
 }

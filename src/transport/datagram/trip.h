@@ -4,8 +4,9 @@
  *
  * A trip is seen to end when somebody looks. Whoever computed, was stopped, or had no processor looks late, and finds
  * answers that may have been there for all that time: so what is measured is not a time but between two, of which that
- * counts that is nearest to what is believed. A time-out that is too short for the way mends itself: it is looked at
- * what has come before it runs out, so the answer has surely taken longer.
+ * counts that is nearest to what is believed. When something was sent again somebody had
+ * looked, and the answer had not come: that counts as longer than the time-out, but at most as twice. So one that is too
+ * short for the way grows, also of who sleeps in between, and no single pause makes it far too long.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_TRIP_H
 #define THOLE_TRANSPORT_DATAGRAM_TRIP_H
@@ -87,17 +88,28 @@ static inline void trip_measure(struct trip *trip, uint64_t most_ns, uint64_t un
 	trip->smoothed_ns += sample_ns / 8 - trip->smoothed_ns / 8;
 }
 
+/* What is waited for longer is late. */
+static inline uint64_t trip_limit(const struct trip *trip)
+{
+	return trip->smoothed_ns + 4 * trip->deviation_ns;
+}
+
+/* Since it was sent again it took so long at most. Whether that was lost which was sent before is not known. */
+static inline void trip_measure_again(struct trip *trip, uint64_t most_ns)
+{
+	uint64_t limit_ns = trip_limit(trip);
+
+	if (trip->smoothed_ns == 0)
+		trip_measure(trip, most_ns, most_ns);
+	else
+		trip_measure(trip, limit_ns + (most_ns < limit_ns ? most_ns : limit_ns), 0);
+}
+
 /* Something was asked for once, and it took so long. */
 static inline void trip_shorten(struct trip *trip, uint64_t sample_ns)
 {
 	if (trip->least_ns == 0 || sample_ns < trip->least_ns)
 		trip->least_ns = sample_ns;
-}
-
-/* What is waited for longer is late. */
-static inline uint64_t trip_limit(const struct trip *trip)
-{
-	return trip->smoothed_ns + 4 * trip->deviation_ns;
 }
 
 /* Up to half as long again, differently for each seed and each try, so that those who have lost together do not try
