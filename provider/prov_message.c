@@ -123,8 +123,8 @@ static void prov_message_peek_found(struct prov_endpoint *endpoint, const struct
 	prov_completion_report(endpoint, &report);
 }
 
-/* Of so many looks in vain one asks whether the source is gone: it takes a fifth as long as the look. Who looks at several
- * by turns comes to each of them so, but if these are as many. */
+/* Of so many looks in vain one asks whether the source is gone: it takes a fifth as long as the look. Who looks at
+ * several by turns comes to each of them so, but if these are as many. */
 enum { LOOKS = 61 };
 
 /* Why nothing will come any more from a source that has nothing left here, as a receive would say; 0: it may. */

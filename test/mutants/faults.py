@@ -945,8 +945,14 @@ FAULTS = [
     Fault(
         "one pause after a repetition is how long the way is",
         "src/transport/datagram/trip.h",
-        "(most_ns < limit_ns ? most_ns : limit_ns)",
+        "most_ns < twice_ns ? most_ns : twice_ns",
         "most_ns",
+    ),
+    Fault(
+        "who is late at a door each time is let in at once",
+        "src/transport/shm/door.c",
+        "clock_now_ns() - link->shut_ns < shut_for_ns(link) || ",
+        "",
     ),
     Fault(
         "the first trip is as long as nobody looked",
@@ -6396,14 +6402,14 @@ FAULTS = [
     Fault(
         "a door is opened while somebody in a region stands before it",
         DOOR,
-        "if (shm_access_writes(link) || link->offers_used ||",
-        "if (link->offers_used ||",
+        "shut_for_ns(link) || shm_access_writes(link) || link->offers_used ||",
+        "shut_for_ns(link) || link->offers_used ||",
     ),
     Fault(
         "a door is opened while somebody with an offer stands before it",
         DOOR,
-        "if (shm_access_writes(link) || link->offers_used ||",
-        "if (shm_access_writes(link) ||",
+        "shm_access_writes(link) || link->offers_used ||",
+        "shm_access_writes(link) ||",
     ),
     Fault(
         "who reads a region for long is shut out of all",

@@ -767,6 +767,17 @@ static void unexpose__keeps_the_door_shut_meanwhile(void **state)
 	assert_int_equal(kernel.writes, 2);
 	assert_int_equal(shm_puts(), 1);
 	assert_int_equal(target.memory[0], 7);
+	kernel.before = unexpose_and_answer; /* late again */
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	kernel.before = NULL;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	pair_progress(&target.pair, 10);
+	assert_int_not_equal(link_of_b()->shut_ns, 0); /* for a second */
+	link_of_b()->shut_ns -= UINT64_C(1000000000);
+	assert_int_equal(finish(start(true, many, sizeof(many), 0, 0)), 0);
+	pair_progress(&target.pair, 10);
+	assert_int_equal(link_of_b()->shut_ns, 0);
 	pair_close(&target.pair);
 }
 

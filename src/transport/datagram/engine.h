@@ -68,7 +68,7 @@ struct engine {
 	uint8_t order_count[LINK_USES];
 	uint64_t now_ns;                /* the owner's clock, set before every call */
 	const struct trip_away *away;   /* of the link that is being received from; NULL: none is */
-	bool repeated;                  /* the newest frame that a peer has now had been sent again (transmit_progress) */
+	bool repeated;                  /* the newest frame that a peer has now was sent again: transmit_progress */
 	uint64_t key;                   /* the job's; 0: none */
 	enum guard_mode integrity;      /* that we ask for; peers may ask for more */
 	bool checksums;                 /* frames get one, and are read one by one: we want that, or a peer did */

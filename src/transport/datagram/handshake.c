@@ -363,6 +363,8 @@ static uint64_t handshake_look_ns(const struct connection *connection)
 void handshake_close_arrived(struct connection *connection, const struct packet *packet)
 {
 	connection->handshake.closing = packet->sequence;
+	if (connection->engine->owner->queues > 0)
+		connection->engine->owner->unread = true; /* adapters were looked at before this came, in this turn */
 	if (handshake_is_over(connection)) {
 		connection_lost(connection, THOLE_ERR_CLOSED);
 		return;

@@ -4,13 +4,14 @@
  *
  * A trip is seen to end when somebody looks. Whoever computed, was stopped, or had no processor looks late, and finds
  * answers that may have been there for all that time: so what is measured is not a time but between two, of which that
- * counts that is nearest to what is believed. When something was sent again somebody had
- * looked, and the answer had not come: that counts as longer than the time-out, but at most as twice. So one that is too
- * short for the way grows, also of who sleeps in between, and no single pause makes it far too long.
+ * counts that is nearest to what is believed. What was sent again counts whole from then on, but at most as twice what
+ * is late: so a time-out that is too short for the way grows, also of who sleeps in between, and no single pause makes
+ * it far too long.
  */
 #ifndef THOLE_TRANSPORT_DATAGRAM_TRIP_H
 #define THOLE_TRANSPORT_DATAGRAM_TRIP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum trip_limits {
@@ -42,6 +43,12 @@ static inline void trip_look(struct trip_away *away, uint64_t now_ns)
 		away->to_ns = now_ns;
 	}
 	away->looked_ns = now_ns;
+}
+
+/* Whether nobody had looked for long before the look that goes on. */
+static inline bool trip_is_first(const struct trip_away *away)
+{
+	return away->to_ns > 0 && away->to_ns == away->looked_ns;
 }
 
 /* It is over, and has found so much. */
@@ -94,15 +101,15 @@ static inline uint64_t trip_limit(const struct trip *trip)
 	return trip->smoothed_ns + 4 * trip->deviation_ns;
 }
 
-/* Since it was sent again it took so long at most. Whether that was lost which was sent before is not known. */
+/* Since it was sent again it took so long at most. Whether that is the answer to what was sent before is not known. */
 static inline void trip_measure_again(struct trip *trip, uint64_t most_ns)
 {
-	uint64_t limit_ns = trip_limit(trip);
+	uint64_t twice_ns = 2 * trip_limit(trip);
 
 	if (trip->smoothed_ns == 0)
 		trip_measure(trip, most_ns, most_ns);
 	else
-		trip_measure(trip, limit_ns + (most_ns < limit_ns ? most_ns : limit_ns), 0);
+		trip_measure(trip, most_ns < twice_ns ? most_ns : twice_ns, 0);
 }
 
 /* Something was asked for once, and it took so long. */

@@ -276,7 +276,7 @@ static unsigned udp_heed_errors(struct link_udp *udp)
 	return frames;
 }
 
-/* Who has a lane is heard at each poll, all others at some, and once nobody has looked for long (trip.h). After a
+/* Who has a lane is heard at each poll, all others at some, and when nobody has looked for long (trip.h). After a
  * lane's opening, what came before it comes first (and no more: whoever goes on sending to the other socket cannot hold
  * up the lane), then what came to it before it was connected, whoever sent that. */
 static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget)
@@ -290,7 +290,7 @@ static unsigned udp_poll(struct link_udp *udp, unsigned channel, unsigned budget
 		frames = receive_from(udp, lane, budget);
 		udp->sockets[lane].connected |= frames == 0;
 	}
-	if (udp->sockets[lane].fresh || udp->link.away.to_ns || udp->polls % LANE_OTHERS_POLLS == 0) {
+	if (udp->sockets[lane].fresh || trip_is_first(&udp->link.away) || udp->polls % LANE_OTHERS_POLLS == 0) {
 		unsigned others = receive_from(udp, channel, budget);
 
 		udp->sockets[lane].fresh &=

@@ -12,11 +12,12 @@
  * record (RECORD_ACCESS) and a word (segment.asked), by which one of both makes it: the target, who claims it as he
  * comes to the record, or its origin, who has waited for a little, and then asks no more until that record is handled.
  *
- * Nobody is in a region that is exposed no more: who goes in says so first (segment.accessing) and looks then whether
- * any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits then for
- * those who are in. Whoever is in to put and does not come out, because he was stopped, say, finds the door shut before
- * he has written (door.c), and what he has mapped is not that memory any more. Who reads looks once more when he has,
- * and throws away what came too late. That it still is the same process is known as for messages: copy.c.
+ * Nobody writes into a region that is exposed no more: who goes in says so first (segment.accessing) and looks then
+ * whether any was withdrawn since he was told (segment.withdrawals); who withdraws one says that first, and waits
+ * then for those who are in. Whoever is in to put and does not come out, because he was stopped, say, finds the door
+ * shut before he has written (door.c), and what he has mapped is not that memory any more. Who reads looks once more
+ * when he has, and throws away what came too late. That it still is the same process is known as for messages:
+ * copy.c.
  *
  * What goes wrong is done again by records, and the target says why it may not be; a put that was half done is done
  * once more, before its origin knows that it is done, though who looks at the memory may see both. Atomics go by

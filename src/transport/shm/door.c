@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "transport/shm/shm.h"
 
 /* Half of user space where neither the kernel puts programs, heaps, libraries and stacks of its own accord nor
@@ -32,6 +33,10 @@
 /* After a door was shut, the kernel has written a sender's first word or will not: it is a step away, for a thread that
  * has a processor (docs/SECURITY.md). */
 enum { SHUT_NS = 100000000 };
+
+/* Whoever ends a region waits so long for one that is late, and exchanges memory that is mapped. So who is late again
+ * finds the door shut for a while, which doubles. */
+enum { AGAIN_NS = 1000000000, AGAIN_DOUBLINGS = 6 };
 
 static void *pages_make(size_t size)
 {
@@ -86,11 +91,19 @@ static struct door *door_make(void)
 	return (struct door *)pages;
 }
 
+/* For how long it stays shut at least. */
+static uint64_t shut_for_ns(const struct shm_peer *link)
+{
+	unsigned again = link->shut_times - 1u;
+
+	return again == 0 ? 0 : (uint64_t)AGAIN_NS << (again - 1 < AGAIN_DOUBLINGS ? again - 1 : AGAIN_DOUBLINGS);
+}
+
 bool door_lets_in(struct shm_peer *link)
 {
 	if (!link->shut_ns)
 		return true;
-	if (shm_access_writes(link) || link->offers_used ||
+	if (clock_now_ns() - link->shut_ns < shut_for_ns(link) || shm_access_writes(link) || link->offers_used ||
 	    mprotect(link->door, page_size(), PROT_READ | PROT_WRITE) != 0)
 		return false;
 	link->shut_ns = link->leave_ns = 0;
@@ -123,6 +136,8 @@ void door_shut(struct shm_peer *link, uint64_t now_ns)
 	if (link->shut_ns)
 		return;
 	link->shut_ns = now_ns;
+	if (link->shut_times < UINT8_MAX)
+		link->shut_times++;
 	mprotect(link->door, page_size(), PROT_READ);
 }
 

@@ -340,6 +340,7 @@ struct shm_peer {
 	uint8_t crossed_several;  /* or several of ours: both sides stream */
 	struct door *door;        /* the peer's into this process's memory; NULL: there was no offer yet */
 	uint64_t shut_ns;         /* since when it lets nobody in; 0: it does */
+	uint8_t shut_times;       /* so often it was shut */
 	bool ended;               /* its process has, or where it has no id here, its connection */
 	bool foreign;             /* it has another version of Thole, and has not let us in */
 	uint32_t offers_used;     /* a bit an offer, of in.segment */
