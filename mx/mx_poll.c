@@ -54,9 +54,10 @@ static bool mxi_poll_for_peek(struct mx_endpoint *endpoint, void *arg)
 	struct poll *poll = arg;
 	struct list_node *node = list_first(&endpoint->done);
 
-	if (node)
-		poll->request = container_of(node, union mx_request, done);
-	return node != NULL;
+	if (!node)
+		return false;
+	poll->request = container_of(node, union mx_request, done);
+	return mxi_request_shows(endpoint, poll->request); /* else a test would say that it is not done */
 }
 
 /* The oldest message that nobody expects and that matches. Progress is made by mxi_progress_run alone: it tells others

@@ -20,14 +20,29 @@ static __attribute__((noinline, cold)) mx_status_code_t mxi_request_gone_code(st
 	return silent ? MX_STATUS_ENDPOINT_UNREACHABLE : MX_STATUS_ENDPOINT_CLOSED;
 }
 
+/* False: it is a receive's, and there is no memory for it now. */
+static inline bool mxi_request_peer(struct mx_endpoint *endpoint, const union mx_request *request,
+				    struct mxi_peer **peer_p)
+{
+	bool received = request->kind == MXI_RECEIVE && request->handle != THOLE_ANY;
+
+	*peer_p = received ? mxi_peer_by_handle(&endpoint->peers, request->handle) : request->peer;
+	return __builtin_expect(!received || *peer_p, 1);
+}
+
+bool mxi_request_shows(struct mx_endpoint *endpoint, const union mx_request *request)
+{
+	struct mxi_peer *peer;
+
+	return mxi_request_peer(endpoint, request, &peer);
+}
+
 bool mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p)
 {
 	mx_status_code_t code = load_relaxed(&request->status.code);
-	bool received = request->kind == MXI_RECEIVE && request->handle != THOLE_ANY;
-	struct mxi_peer *peer =
-		received ? mxi_peer_by_handle(&endpoint->peers, request->handle) : request->peer;
+	struct mxi_peer *peer;
 
-	if (__builtin_expect(received && !peer, 0))
+	if (!mxi_request_peer(endpoint, request, &peer))
 		return false;
 	if (request->kind >= MXI_CONNECT && peer && peer->session == 0)
 		peer->session = mxi_peer_session(&endpoint->peers, peer->handle);

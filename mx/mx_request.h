@@ -142,6 +142,8 @@ static inline void mxi_request_leave(struct mx_endpoint *endpoint, union mx_requ
 /* The result of one that is done, to the program, which thereby lets go. False: there is no memory for whom a message
  * is from, and all stays as it is; a result without that could not be answered. */
 bool mxi_request_take(struct mx_endpoint *endpoint, union mx_request *request, mx_status_t *status_p);
+/* Whether it would be taken. */
+bool mxi_request_shows(struct mx_endpoint *endpoint, const union mx_request *request);
 /* Time it out after so long, 0: never. Errors: MX_NO_RESOURCES. */
 mx_return_t mxi_request_limit(struct mx_endpoint *endpoint, union mx_request *request, uint32_t timeout_ms);
 

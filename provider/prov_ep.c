@@ -420,6 +420,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	prov_domain_unlock(endpoint->domain);
 	if (error)
 		goto close;
+	caretaker_again(); /* where there was no thread when the domain was opened, as beside many that start */
 	*ep_p = &endpoint->fid;
 	return 0;
 close:

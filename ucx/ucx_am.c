@@ -200,8 +200,10 @@ static struct ucx_am *ucx_am_receiver(struct ucp_worker *worker)
 
 	if (message || (ahead->length <= THOLE_LENGTH_MAX && !ucx_am_gives_up(worker)))
 		return message;
-	ucx_log_warn("no memory for an active message: it is dropped");
-	return ucx_am_make(worker, 0);
+	message = ucx_am_make(worker, 0);
+	if (message)
+		ucx_log_warn("no memory for an active message: it is dropped");
+	return message;
 }
 
 /* Receive what has been told ahead. False: try again. */
@@ -228,7 +230,8 @@ static bool ucx_am_receive(struct ucp_worker *worker)
 	}
 	if (error)
 		message->state = AM_LOST;
-	queue->wanting_ns = 0;
+	if (message->room > 0)
+		queue->wanting_ns = 0; /* else the next one is not waited for so long again */
 	list_remove(&ahead->node);
 	ucx_am_free(ahead);
 	return true;

@@ -90,6 +90,12 @@ static void arena_unlock(void)
 
 /* ---- Pages ------------------------------------------------------------------------------------------ */
 
+/* The kernel's own, where heap.c has another: who hears of that may allocate. */
+static bool pages_advise(void *address, size_t length, int advice)
+{
+	return syscall(SYS_madvise, address, length, advice) == 0;
+}
+
 /* Nothing new comes from here, nobody is told of it, and freed extents are EXTENT_NONE. */
 static bool arena_has_ended(const struct arena *arena)
 {
@@ -220,9 +226,9 @@ static bool arena_map(struct arena *arena, uint32_t from, uint32_t to)
 	/* A wish: where something else is, the kernel chooses another place, and so does the thread sanitizer. */
 	memory = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED, arena->file.fd,
 		      (off_t)from * ARENA_GRANULE);
-	if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {
+	if (memory == address && pages_advise(memory, length, MADV_DONTFORK)) {
 		if (arena->huge)
-			madvise(memory, length, MADV_HUGEPAGE);
+			pages_advise(memory, length, MADV_HUGEPAGE);
 		return true;
 	}
 	if (memory != MAP_FAILED)
@@ -313,7 +319,7 @@ static bool arena_make(struct arena *arena)
 		arena->header = NULL;
 		goto fail;
 	}
-	madvise(arena->header, (size_t)getpagesize(), MADV_DONTFORK);
+	pages_advise(arena->header, (size_t)getpagesize(), MADV_DONTFORK);
 	if (!arena_settle(arena))
 		goto fail;
 	*arena->header = (struct arena_header){.magic = ARENA_MAGIC, .version = ARENA_VERSION, .end = ARENA_GRANULE};
@@ -424,12 +430,6 @@ static bool private_map(int fd, const struct mapping *mapping)
 	return memory != MAP_FAILED;
 }
 
-/* The kernel's own, where heap.c has another: who hears of that may allocate. */
-static bool pages_advise(void *address, size_t length, int advice)
-{
-	return syscall(SYS_madvise, address, length, advice) == 0;
-}
-
 static bool mapping_drop(const struct mapping *mapping, size_t length)
 {
 	return pages_advise((void *)mapping->begin, length, MADV_DONTNEED);
@@ -450,7 +450,7 @@ static void mapping_retire(void *arg, const struct mapping *mapping)
 	if (!private_map(visit->arena->file.fd, mapping))
 		return;
 	if (visit->arena->huge)
-		madvise(address, length, MADV_HUGEPAGE);
+		pages_advise(address, length, MADV_HUGEPAGE);
 	if (locked)
 		mlock(address, length);
 	visit->done = true;
@@ -839,7 +839,7 @@ static void mapping_clear(void *arg, const struct mapping *mapping)
 		return;
 	if (mmap(address, length, mapping->rights, kind, -1, 0) != MAP_FAILED) {
 		if (visit->arena->huge)
-			madvise(address, length, MADV_HUGEPAGE);
+			pages_advise(address, length, MADV_HUGEPAGE);
 	} else if (mapping->rights & PROT_WRITE) {
 		memset(address, 0, length); /* there are as many mappings as may be */
 	}

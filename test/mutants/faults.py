@@ -4748,8 +4748,14 @@ FAULTS = [
     Fault(
         "an MX receive says success of a sender whom it cannot name",
         "mx/mx_request.c",
-        "if (__builtin_expect(received && !peer, 0))",
-        "if (__builtin_expect(received && !request, 0))",
+        "return __builtin_expect(!received || *peer_p, 1);",
+        "return true;",
+    ),
+    Fault(
+        "an MX peek shows what a test then calls not done",
+        "mx/mx_poll.c",
+        "return mxi_request_shows(endpoint, poll->request);",
+        "return true;",
     ),
     Fault(
         "an MX probe finds a message of a sender whom it cannot name",
@@ -5046,10 +5052,10 @@ FAULTS = [
         "\treturn false;\n",
     ),
     Fault(
-        "the next long active message is given up as soon as the last one that found no memory",
+        "each long active message that finds no memory holds up all others anew",
         "ucx/ucx_am.c",
-        "\tqueue->wanting_ns = 0;\n",
-        "",
+        "\tif (message->room > 0)\n\t\tqueue->wanting_ns = 0;",
+        "\tqueue->wanting_ns = 0;",
     ),
     Fault(
         "a context of UCX's is refused in silence",
@@ -5438,7 +5444,7 @@ FAULTS = [
     Fault(
         "a bare child writes into its parent's blocks",
         "src/base/arena.c",
-        "if (memory == address && madvise(memory, length, MADV_DONTFORK) == 0) {",
+        "if (memory == address && pages_advise(memory, length, MADV_DONTFORK)) {",
         "if (memory == address) {",
     ),
     Fault(

@@ -250,7 +250,7 @@ static void finish(struct test *test, mx_request_t *receive, mx_request_t *send)
 
 /* A program that has closed what it did not open, and has files of its own by those numbers now, is woken as before,
  * and has in them what it had. */
-static void descriptors_closed(struct test *test)
+__attribute__((unused)) static void descriptors_closed(struct test *test)
 {
 	static const struct timespec pause = {.tv_nsec = 10000000};
 	struct waiter waiter;
@@ -293,6 +293,8 @@ int main(int argc, char **argv)
 	asleep_again(&test);
 	cancelled(&test);
 	finish(&test, &receive, &send);
+#ifndef __SANITIZE_THREAD__ /* to it the number of a descriptor is memory, and a file of the program's there a race */
 	descriptors_closed(&test);
+#endif
 	return test_end(&test);
 }

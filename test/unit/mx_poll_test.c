@@ -237,7 +237,7 @@ static void send_x_in_want(void)
 static void source__without_memory(void **state)
 {
 	mx_segment_t nothing = {NULL, 0};
-	mx_request_t request;
+	mx_request_t request, shown;
 	mx_status_t status;
 	uint32_t result;
 
@@ -248,7 +248,12 @@ static void source__without_memory(void **state)
 	assert_int_equal(result, 0);
 	assert_int_equal(mx_test_any(endpoint, X, UINT64_MAX, &status, &result), MX_SUCCESS);
 	assert_int_equal(result, 0);
+	assert_int_equal(mx_ipeek(endpoint, &shown, &result), MX_SUCCESS);
+	assert_int_equal(result, 0);
 	no_memory = false;
+	assert_int_equal(mx_ipeek(endpoint, &shown, &result), MX_SUCCESS);
+	assert_int_equal(result, 1);
+	assert_ptr_equal(shown, request);
 	assert_int_equal(mx_test(endpoint, &request, &status, &result), MX_SUCCESS);
 	assert_int_equal(result, 1);
 	status_is_of_other(&status);

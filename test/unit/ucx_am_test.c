@@ -286,7 +286,7 @@ static void data__is_dropped_in_the_end(void **state)
 			progress_both(1);
 		}
 		assert_int_equal(lengths, others + 1);
-		assert_true(rooms > 1);
+		assert_true(others == 1 ? rooms > 1 : rooms == 1); /* the second is dropped at once */
 		no_room = false;
 	}
 	talk_close(context);

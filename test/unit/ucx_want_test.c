@@ -321,6 +321,6 @@ int main(void)
 		from[i] = pair_byte(1, i);
 	setenv("THOLE_NETWORK", "off", 1);
 	setenv("THOLE_CLOSE_TIMEOUT", "1ms", 1);
-	setenv("THOLE_PEER_TIMEOUT", "100ms", 1);
+	setenv("THOLE_PEER_TIMEOUT", "5s", 1);
 	return cmocka_run_group_tests_name("ucx_want", tests, NULL, NULL);
 }
