@@ -274,8 +274,7 @@ static void *prov_info_block(size_t size)
 	return calloc(1, size + PROV_SLACK_BYTES);
 }
 
-/* libfabric frees each part with free(). */
-static void prov_info_free(struct fi_info *info)
+void prov_info_free(struct fi_info *info)
 {
 	if (!info)
 		return;

@@ -12,5 +12,7 @@
 
 int prov_info_get(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
 		  struct fi_info **info_p);
+/* As fi_freeinfo, which frees each part with free(). NULL: nothing. */
+void prov_info_free(struct fi_info *info);
 
 #endif /* PROV_INFO_H */

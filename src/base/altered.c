@@ -5,6 +5,11 @@
 
 #include "base/atomic.h"
 
+static uint64_t altered_pack(uint32_t at, uint32_t length)
+{
+	return (uint64_t)at << 32 | length;
+}
+
 static struct altered_part altered_part(uint64_t packed)
 {
 	return (struct altered_part){packed >> 32, (packed >> 32) + (uint32_t)packed};

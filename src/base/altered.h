@@ -16,18 +16,13 @@ enum { ALTERED_MAX = 64 }; /* of one arena */
 
 struct altered {
 	uint64_t end;                 /* so many of the next may be something */
-	uint64_t blocks[ALTERED_MAX]; /* altered_pack; 0: none */
+	uint64_t blocks[ALTERED_MAX]; /* granules: where it begins << 32 | how many it has; 0: none */
 };
 
 /* Granules of an arena. */
 struct altered_part {
 	uint64_t begin, end;
 };
-
-static inline uint64_t altered_pack(uint32_t at, uint32_t length)
-{
-	return (uint64_t)at << 32 | length; /* granules */
-}
 
 /* Whether this very block is in it. */
 bool altered_is(const struct altered *altered, uint32_t at, uint32_t length);

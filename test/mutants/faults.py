@@ -4063,7 +4063,7 @@ FAULTS = [
         "whom one must not connect to has ended",
         CONNECT,
         "\t\tif (errno == ECONNREFUSED)\n",
-        "\t\tif (!connect_is_want(errno))\n",
+        "\t\tif (!limits_caused(errno))\n",
     ),
     Fault(
         "who has ended is waited for while nothing is left to connect with",
@@ -4074,7 +4074,7 @@ FAULTS = [
     Fault(
         "want of memory for a greeting is the end of the peer",
         CONNECT,
-        "\tif (connect_is_want(reason))\n",
+        "\tif (limits_caused(reason))\n",
         "\tif (0)\n",
     ),
     Fault(

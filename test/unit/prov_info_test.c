@@ -55,7 +55,7 @@ static int ask(const char *node)
 
 	assert_true((info != NULL) == (error == 0));
 	if (info)
-		objects_info_free(info);
+		prov_info_free(info);
 	return error;
 }
 
@@ -130,7 +130,7 @@ static void progress__comes_with_access_without_tags(void **state)
 		domain.data_progress = rows[i].asked;
 		assert_int_equal(prov_info_get(FI_VERSION(1, 17), NULL, NULL, 0, &hints, &info), 0);
 		assert_int_equal(info->domain_attr->data_progress, rows[i].answer);
-		objects_info_free(info);
+		prov_info_free(info);
 	}
 }
 

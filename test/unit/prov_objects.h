@@ -34,26 +34,12 @@ static inline void objects_open(struct objects *objects)
 	assert_int_equal(fi_domain(objects->fabric, objects->info, &objects->domain, NULL), 0);
 }
 
-static inline void objects_info_free(struct fi_info *info)
-{
-	free(info->fabric_attr->name);
-	free(info->domain_attr->name);
-	free(info->fabric_attr);
-	free(info->domain_attr);
-	free(info->ep_attr);
-	free(info->rx_attr);
-	free(info->tx_attr);
-	free(info->src_addr);
-	free(info->dest_addr);
-	free(info);
-}
-
 /* Nothing may be left open in them. */
 static inline void objects_close(struct objects *objects)
 {
 	assert_int_equal(fi_close(&objects->domain->fid), 0);
 	assert_int_equal(fi_close(&objects->fabric->fid), 0);
-	objects_info_free(objects->info);
+	prov_info_free(objects->info);
 }
 
 /* Those of this program, and how cmocka opens and closes them. */

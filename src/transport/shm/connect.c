@@ -636,11 +636,6 @@ static int connect_wants(const struct transport_peer *peer)
 			 limits_remedy(errno, remedy));
 }
 
-static bool connect_is_want(int reason)
-{
-	return reason == ENOMEM || reason == ENOBUFS || reason == EMFILE || reason == ENFILE;
-}
-
 /* Whether another connection to the peer may be made because it did not wait for the greeting on one. */
 static bool connect_may_anew(struct shm_peer *link)
 {
@@ -665,7 +660,7 @@ static int greeting_refused(struct transport_peer *peer)
 	}
 	if (reason == EPIPE && connect_may_anew(shm_link(peer)))
 		return THOLE_ERR_AGAIN;
-	if (connect_is_want(reason))
+	if (limits_caused(reason))
 		return connect_wants(peer);
 	return error_set(THOLE_ERR_PEER, "the connection to %s broke: %m", peer->address.text);
 }
@@ -710,7 +705,7 @@ static int connect_greet(struct transport_peer *peer)
 			return THOLE_ERR_AGAIN;
 		if (errno == ECONNREFUSED)
 			return connect_nobody(peer);
-		return connect_is_want(errno) ? connect_wants(peer) : connect_forbidden(peer);
+		return limits_caused(errno) ? connect_wants(peer) : connect_forbidden(peer);
 	}
 	error = socket_credentials(shm_of(peer->owner), link->watch_out.fd, &link->pid);
 	if (error)
