@@ -446,8 +446,6 @@ static void session_start(struct perf_plan *plan, struct sessions *sessions, int
 {
 	pid_t parent = getpid(), pid;
 
-	printf("{\"type\": \"session\", \"from\": \"%s\"}\n", from);
-	fflush(stdout);
 	pid = fork();
 	if (pid < 0) {
 		network_trouble("fork: %s", strerror(errno));
@@ -460,6 +458,8 @@ static void session_start(struct perf_plan *plan, struct sessions *sessions, int
 		close(listener);
 		_exit(session(plan, fd, from) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 	}
+	printf("{\"type\": \"session\", \"from\": \"%s\"}\n", from);
+	fflush(stdout);
 	sessions->all[sessions->count].pid = pid;
 	snprintf(sessions->all[sessions->count].from, sizeof sessions->all[0].from, "%s", from);
 	sessions->count++;
