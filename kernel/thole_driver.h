@@ -12,7 +12,7 @@
 #include <linux/types.h>
 
 enum thole_driver_limits {
-	THOLE_DRIVER_VERSION = 4,      /* of this file; another one is another interface */
+	THOLE_DRIVER_VERSION = 5,      /* of this file; another one is another interface */
 	THOLE_DRIVER_REGIONS = 4096,   /* of one descriptor; ids are 1 to THOLE_DRIVER_REGIONS - 1 */
 	THOLE_DRIVER_SEGMENTS = 256,   /* of one region */
 	THOLE_DRIVER_PAGES = 1 << 22,  /* of one region */

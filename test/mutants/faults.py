@@ -194,8 +194,8 @@ FAULTS = [
     Fault(
         "a run is stamped by one key over two epochs",
         GUARD,
-        "run > 1 && (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS ? run : 1",
-        "run > 1 ? run : 1",
+        "(counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS",
+        "true",
     ),
     Fault(
         "of several events the descriptor tells of one",
@@ -1752,6 +1752,18 @@ FAULTS = [
         "\tif (!(frame->flags & (PACKET_TAGGED | PACKET_SEALED)))\n\t\treturn GUARD_FORGED;\n",
     ),
     Fault(
+        "the tags of a record's pieces cover as much as that of its beginning",
+        GUARD,
+        "codec->bulk(frames[0].head) == codec->bulk(frames[1].head) &&",
+        "",
+    ),
+    Fault(
+        "no more of a record's beginning is covered than of its pieces",
+        GUARD,
+        "return codec->bulk(frame) ? (size_t)SHORTS_BEHIND : (size_t)GUARD_HEAD;",
+        "return (size_t)SHORTS_BEHIND;",
+    ),
+    Fault(
         "nobody is told which keys' turn it is",
         GUARD,
         "if (guard->in.epoch == UINT64_MAX || guard->in.epoch < epoch)",
@@ -1802,8 +1814,8 @@ FAULTS = [
     Fault(
         "of tags that are made at once one length is taken for all",
         GUARD,
-        "(end != shorts->length || shorts->count == SHORTS_MAX))",
-        "(shorts->count == SHORTS_MAX))",
+        "if (at > 0 && (end != shorts->length || at == SHORTS_MAX)) {",
+        "if (at == SHORTS_MAX) {",
     ),
     Fault(
         "tags of two keys are made with the later one",

@@ -123,7 +123,7 @@ def shown(body: bytes) -> list[str]:
 
 def check_strangers() -> None:
     """Any program's packet may begin so: a capture goes on."""
-    front = bytes([2, 0, 0]) + bytes(range(1, 17))  # what is behind the type in each head
+    front = bytes([packets.NATIVE_VERSION, 0, 0]) + bytes(range(1, 17))  # what is behind the type in each head
     for args in (0x80, 0x81):  # more words than there are
         (said,) = shown(b"\x03" + front + bytes(12) + bytes([0, args]) + bytes(8))
         assert said.endswith("too short"), said

@@ -14,7 +14,15 @@
 #include "transport/datagram/mac.h"
 #include "wire.h"
 
-enum { PAYLOAD = 1000, SMALL = 20, KEY = 4711, CHECKSUM_AT = 16, CHECKSUM_BYTES = 4, FLAGS_AT = 3 };
+enum {
+	PAYLOAD = 1000,
+	SMALL = 20,
+	KEY = 4711,
+	CHECKSUM_AT = 16,
+	CHECKSUM_BYTES = 4,
+	FLAGS_AT = 3,
+	PIECE = PACKET_TYPES, /* of frames to be made: a RECORD that is more of the one before */
+};
 
 static const struct guard_end one_end = {1, 11, 111}, other_end = {2, 22, 222};
 
@@ -42,15 +50,17 @@ static size_t frame_make(struct guard *guard, uint8_t type, uint32_t length, uin
 	struct packet packet = {.type = type, .to = 3, .session = 815, .payload = payload, .length = length};
 	size_t head;
 
-	if (type != PACKET_RECORD && type != PACKET_DATA)
+	if (type == PIECE)
+		packet.type = PACKET_RECORD;
+	else if (type != PACKET_RECORD && type != PACKET_DATA)
 		packet.length = 0;
-	if (type == PACKET_RECORD)
-		packet.message.record = (struct record){.kind = RECORD_EAGER, .tag = 5};
+	if (packet.type == PACKET_RECORD)
+		packet.message.record = (struct record){.kind = type == PIECE ? RECORD_PIECE : RECORD_EAGER, .tag = 5};
 	if (type == PACKET_PULL)
 		packet.pull = (struct packet_pull){.frame = 1000, .length = 4000};
 	if (type == PACKET_NACK)
 		packet.nack.reason = NACK_BAD_WINDOW;
-	packet.flags = (uint8_t)guard_flags(guard, type, packet.length);
+	packet.flags = (uint8_t)guard_flags(guard, packet.type, packet.length);
 	head = codec_native.encode(&packet, frame);
 	memcpy(frame + head, payload, packet.length);
 	assert_true(guard_stamp(guard, &codec_native,
@@ -78,6 +88,16 @@ static enum guard_verdict frame_judge(struct guard *guard, const uint8_t *frame,
 	if (take && verdict == GUARD_FINE)
 		guard_seen(guard, &judged, 1);
 	return verdict;
+}
+
+/* How many bytes of a frame of a type, with so much payload, no tag over heads covers. */
+static size_t frame_open(uint8_t type, size_t length, size_t payload_length)
+{
+	if (type == PACKET_DATA)
+		return payload_length;
+	if (length <= GUARD_WHOLE)
+		return 0;
+	return type == PIECE ? payload_length : length - GUARD_HEAD;
 }
 
 /* Whether any bit of the frame may be another one without that being noticed: how many bytes have such. */
@@ -111,21 +131,18 @@ static void tag__covers_every_bit(void **state)
 
 	(void)state;
 	for (enum guard_mode mode = GUARD_HEADS; mode < GUARD_MODES && mode_is_here(mode); mode++)
-		for (uint8_t type = PACKET_RECORD; type <= PACKET_CLOSE; type++)
+		for (uint8_t type = PACKET_RECORD; type <= PIECE; type = type == PACKET_CLOSE ? PIECE : type + 1)
 			for (int i = 0; i < 3; i++) {
 				uint8_t frame[PACKET_HEAD_MAX + PAYLOAD];
 				struct two two;
-				size_t length, uncovered, expected = 0;
+				size_t length, uncovered;
 
 				two_begin(&two, mode);
 				length = frame_make(&two.one, type, lengths[i], frame);
 				assert_int_equal(frame_judge(&two.other, frame, length, false), GUARD_FINE);
 				uncovered = frame_uncovered(&two.other, frame, length);
-				if (mode == GUARD_HEADS && type == PACKET_DATA)
-					expected = lengths[i];
-				if (mode == GUARD_HEADS && type == PACKET_RECORD && length > GUARD_WHOLE)
-					expected = length - GUARD_HEAD;
-				assert_int_equal(uncovered, expected);
+				assert_int_equal(uncovered,
+						 mode == GUARD_HEADS ? frame_open(type, length, lengths[i]) : 0);
 				assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_FINE);
 				assert_int_equal(frame_judge(&two.other, frame, length, true), GUARD_REPLAYED);
 				two_end(&two);
@@ -204,7 +221,7 @@ static void run_is_covered(struct guard *guard, const struct guard_frame *run, u
 
 			if (at < FLAGS_AT + 1 || (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_BYTES))
 				continue; /* who finds runs compares these */
-			if (run->type == PACKET_DATA && at >= run->parts[0].iov_len - PAYLOAD)
+			if (codec_native.bulk(frames) && at >= run->parts[0].iov_len - PAYLOAD)
 				continue;
 			*byte ^= 0x10;
 			assert_int_equal(guard_check(guard, &codec_native, run, 1), GUARD_FORGED);
@@ -215,7 +232,7 @@ static void run_is_covered(struct guard *guard, const struct guard_frame *run, u
 /* Frames that lie behind each other are judged as one: where all are newer than what came, and where they are late. */
 static void tag__of_each_frame_of_a_run(void **state)
 {
-	static const uint8_t types[] = {PACKET_RECORD, PACKET_DATA};
+	static const uint8_t types[] = {PACKET_RECORD, PACKET_DATA, PIECE};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(types); i++) {
@@ -429,6 +446,43 @@ static void burst__of_a_run_is_as_one_by_one(void **state)
 		two_end(&two);
 		two_end(&same);
 	}
+}
+
+/* The n-th frame of a long record, without a tag: all are as long, though the first has the longer head. */
+static struct frame_out record_frame(unsigned n, uint8_t *bytes)
+{
+	struct packet packet = {.type = PACKET_RECORD, .sequence = n, .session = 815, .flags = PACKET_TAGGED,
+				.payload = payload, .length = PAYLOAD / 2};
+	uint32_t head;
+
+	packet.message.record = (struct record){.kind = n == 0 ? RECORD_EAGER : RECORD_PIECE, .tag = 5};
+	head = (uint32_t)codec_native.encode(&packet, bytes);
+	memcpy(bytes + head, payload, PAYLOAD - head);
+	return (struct frame_out){.head = bytes, .head_length = PAYLOAD, .behind = (uint16_t)(RUN - 1 - n)};
+}
+
+/* Of a run the first may be the beginning of the record, of which more is covered than of its pieces. */
+static void burst__of_a_record_is_as_one_by_one(void **state)
+{
+	static uint8_t frames[RUN * PAYLOAD], alone[PAYLOAD];
+	struct frame_out sent[RUN], one;
+	struct two two, same;
+
+	(void)state;
+	two_begin(&two, GUARD_HEADS);
+	two_begin(&same, GUARD_HEADS);
+	for (unsigned i = 0; i < RUN; i++)
+		sent[i] = record_frame(i, frames + (size_t)i * PAYLOAD);
+	assert_true(guard_stamp(&two.one, &codec_native, sent, RUN));
+	for (unsigned i = 0; i < RUN; i++) {
+		one = record_frame(i, alone);
+		one.behind = 0;
+		assert_true(guard_stamp(&same.one, &codec_native, &one, 1));
+		assert_memory_equal(frames + (size_t)i * PAYLOAD, alone, PAYLOAD);
+		assert_int_equal(frame_judge(&two.other, alone, PAYLOAD, true), GUARD_FINE);
+	}
+	two_end(&two);
+	two_end(&same);
 }
 
 /* After 2^32 frames there is another key; what is late of the one before is still known. */
@@ -1167,6 +1221,7 @@ int main(void)
 		cmocka_unit_test(window__of_data),
 		cmocka_unit_test(burst__is_as_one_by_one),
 		cmocka_unit_test(burst__of_a_run_is_as_one_by_one),
+		cmocka_unit_test(burst__of_a_record_is_as_one_by_one),
 		cmocka_unit_test(epoch__has_a_key_of_its_own),
 		cmocka_unit_test(epoch__ends_amid_a_run),
 		cmocka_unit_test(epoch__is_followed),

@@ -166,19 +166,19 @@ static bool shorts_end(struct shorts *shorts)
 }
 
 /* How much of a frame is covered; all of that is in its first part. */
-static size_t short_covers(unsigned type, size_t length)
+static size_t short_covers(const struct codec *codec, const uint8_t *frame, size_t length)
 {
-	if (short_is_whole(type, length))
+	if (short_is_whole(codec->type(frame), length))
 		return length;
-	return type == PACKET_DATA ? (size_t)SHORTS_BEHIND : (size_t)GUARD_HEAD;
+	return codec->bulk(frame) ? (size_t)SHORTS_BEHIND : (size_t)GUARD_HEAD;
 }
 
 /* At once, of one frame. The text of one with a checksum is a copy. Returns as shorts_end. */
-static bool short_single(const struct guard_way *way, bool make, const struct codec *codec, unsigned type,
-			 uint8_t *frame, size_t length)
+static bool short_single(const struct guard_way *way, bool make, const struct codec *codec, uint8_t *frame,
+			 size_t length)
 {
 	uint64_t was = load_be64(short_place(frame)), right;
-	size_t end = short_covers(type, length);
+	size_t end = short_covers(codec, frame, length);
 	uint8_t copy[GUARD_TEXT];
 
 	if (codec->flags(frame) & PACKET_CHECKSUM) {
@@ -193,23 +193,32 @@ static bool short_single(const struct guard_way *way, bool make, const struct co
 	return make || was == right;
 }
 
-/* Of frames so many bytes from each other, each as long and with the same flags. Returns as shorts_end, of those
- * before. */
-static bool shorts_add(struct shorts *shorts, const struct codec *codec, unsigned type, uint8_t *frame, size_t length,
-		       size_t stride, unsigned count)
+/* Of frames so many bytes from each other, each as long, of the same kind and with the same flags. Returns as
+ * shorts_end, of those before. */
+static bool shorts_add(struct shorts *shorts, const struct codec *codec, uint8_t *frame, size_t length, size_t stride,
+		       unsigned count)
 {
 	bool copied = codec->flags(frame) & PACKET_CHECKSUM, right = true;
-	size_t end = short_covers(type, length);
+	size_t end = short_covers(codec, frame, length);
 
 	for (; copied && count > 0; count--, frame += stride)
-		right &= short_single(shorts->way, shorts->make, codec, type, frame, length);
-	for (; count > 0; count--, frame += stride) {
-		if (shorts->count > 0 && (end != shorts->length || shorts->count == SHORTS_MAX))
+		right &= short_single(shorts->way, shorts->make, codec, frame, length);
+	while (count > 0) {
+		size_t at = shorts->count, until;
+
+		if (at > 0 && (end != shorts->length || at == SHORTS_MAX)) {
 			right &= shorts_end(shorts);
+			at = 0;
+		}
+		until = at + count < SHORTS_MAX ? at + count : (size_t)SHORTS_MAX;
+		count -= (unsigned)(until - at);
+		for (; at < until; at++, frame += stride) {
+			shorts->was[at] = load_be64(short_place(frame));
+			shorts->frames[at] = frame;
+			store_be64(short_place(frame), length);
+		}
 		shorts->length = end;
-		shorts->was[shorts->count] = load_be64(short_place(frame));
-		shorts->frames[shorts->count++] = frame;
-		store_be64(short_place(frame), length);
+		shorts->count = until;
 	}
 	return right;
 }
@@ -255,12 +264,16 @@ static uint64_t guard_draw(struct guard *guard, unsigned count)
 	return guard->counter - count + 1;
 }
 
-/* How many of these frames are as long as the first, lie behind each other and have a key of one epoch. */
-static unsigned stamp_run(const struct frame_out *frames, unsigned count, uint64_t counter)
+/* How many of these frames are as long as the first, lie behind each other, have a key of one epoch and are covered as
+ * far: of a run, the first alone may be the beginning of a record. */
+static unsigned stamp_run(const struct codec *codec, const struct frame_out *frames, unsigned count, uint64_t counter)
 {
 	unsigned run = frames->behind < count ? frames->behind : count; /* the last of a run may be shorter */
 
-	return run > 1 && (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS ? run : 1;
+	return run > 1 && codec->bulk(frames[0].head) == codec->bulk(frames[1].head) &&
+			       (counter + run - 1) >> GUARD_EPOCH_BITS == counter >> GUARD_EPOCH_BITS
+		       ? run
+		       : 1;
 }
 
 bool guard_stamp(struct guard *guard, const struct codec *codec, const struct frame_out *frames, unsigned count)
@@ -274,15 +287,14 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 		uint8_t *head = (uint8_t *)(uintptr_t)frames->head;
 
 		store_be64(head + PACKET_FRONT, counter);
-		return short_single(&guard->out, true, codec, codec->type(head), head,
-				    frames->head_length + frames->body_length);
+		return short_single(&guard->out, true, codec, head, frames->head_length + frames->body_length);
 	}
 	shorts_begin(&shorts, &guard->out, true);
 	for (unsigned run; count > 0; frames += run, count -= run, counter += run) {
 		uint8_t *head = (uint8_t *)(uintptr_t)frames->head; /* it is ours to write */
 		size_t length = frames->head_length;
 
-		run = stamp_run(frames, count, counter);
+		run = stamp_run(codec, frames, count, counter);
 		if (counter >> GUARD_EPOCH_BITS != guard->out.epoch) {
 			shorts_end(&shorts); /* with the key that was */
 			way_turn(&guard->out, guard->mac, counter >> GUARD_EPOCH_BITS);
@@ -290,7 +302,7 @@ bool guard_stamp(struct guard *guard, const struct codec *codec, const struct fr
 		for (unsigned i = 0; i < run; i++)
 			store_be64(head + i * length + PACKET_FRONT, counter + i);
 		if (!(codec->flags(head) & PACKET_SEALED))
-			shorts_add(&shorts, codec, codec->type(head), head, length + frames->body_length, length, run);
+			shorts_add(&shorts, codec, head, length + frames->body_length, length, run);
 		else
 			for (unsigned i = 0; i < run; i++)
 				made &= stamp_long(guard, codec, &frames[i], counter + i, head + i * length);
@@ -362,8 +374,8 @@ static bool frame_is_right(struct guard_way *way, const struct mac *mac, const s
 	uint8_t *head = frame->parts[0].iov_base, right[PACKET_TAG_LONG];
 
 	if (!(frame->flags & PACKET_SEALED))
-		return shorts ? shorts_add(shorts, codec, frame->type, head, length, 0, 1)
-			      : short_single(way, false, codec, frame->type, head, length);
+		return shorts ? shorts_add(shorts, codec, head, length, 0, 1)
+			      : short_single(way, false, codec, head, length);
 	return tag_long(way, mac, codec, frame->counter, frame->parts, frame->count, length, right) &&
 	       tags_are_equal(head + PACKET_FRONT + PACKET_COUNTER, right, PACKET_TAG_LONG);
 }
@@ -447,8 +459,8 @@ static enum guard_verdict run_check(struct guard *guard, const struct codec *cod
 
 	if (!run_is_plain(guard, run, length))
 		return run_check_each(guard, codec, run, length, shorts);
-	right = shorts_add(shorts, codec, run->type, first, length, stride, run->behind);
-	right &= shorts_add(shorts, codec, run->type, first + run->behind * stride, run->last, stride, 1);
+	right = shorts_add(shorts, codec, first, length, stride, run->behind);
+	right &= shorts_add(shorts, codec, first + run->behind * stride, run->last, stride, 1);
 	return right ? GUARD_FINE : GUARD_FORGED;
 }
 

@@ -7,9 +7,9 @@
  * when connecting, for each direction, and anew for every 2^32 frames; none is ever sent.
  *
  * A short tag is SipHash-2-4. It covers a frame of up to GUARD_WHOLE bytes that no bulk data is in, of a longer one
- * what its head is in. A long one is a `struct mac` over all of it, for the mode full, where what a short tag does not
- * cover wholly needs one. Frames of one burst are handled together, since many short tags are made in little more time
- * than one.
+ * what its head is in: no more where that ends with the tag. A long one is a `struct mac` over all of it, for the mode
+ * full, where what a short tag does not cover wholly needs one. Frames of one burst are handled together, since many
+ * short tags are made in little more time than one.
  *
  * Invariants. A counter is used once. A frame is taken once, and none that is GUARD_WINDOW older than the newest.
  * Nothing a frame says is heeded before guard_check has found it fine.
@@ -25,7 +25,7 @@ enum guard_limits {
 		2048, /* frames behind the newest of its kind that are still taken: two links, and lanes, bring them in
 				  another order */
 	GUARD_WHOLE = 256,     /* bytes of a frame that a short tag covers wholly, */
-	GUARD_HEAD = 96,       /* and of a longer one: its head and its tag are in them */
+	GUARD_HEAD = 96,       /* and of a longer one that begins a record: its head and its tag are in them */
 	GUARD_EPOCH_BITS = 32, /* so many frames have one key */
 	GUARD_PARTS = 12,      /* segments of a frame */
 	GUARD_KEY = 16,        /* bytes of the key of a long tag */

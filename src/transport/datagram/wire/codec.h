@@ -82,9 +82,11 @@ struct codec {
 	/* What a tag is over, first of all: the front of a frame of `length` bytes without its padding, its counter,
 	 * and that length. Padding, the checksum and its flag are not covered. NULL: the codec has no tags. */
 	void (*front)(const uint8_t *frame, uint64_t length, uint8_t text[CODEC_FRONT]);
-	/* Type and flags of a frame that encode has written. */
+	/* Type and flags of a frame that encode has written, */
 	uint8_t (*type)(const uint8_t *frame);
 	uint8_t (*flags)(const uint8_t *frame);
+	/* and whether its head ends with its tag, and all else is payload: DATA, and pieces. With front. */
+	bool (*bulk)(const uint8_t *frame);
 	/* Bytes of a frame without its padding. */
 	size_t (*unpadded)(const uint8_t *frame, size_t length);
 };

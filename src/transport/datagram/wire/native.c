@@ -48,7 +48,7 @@ static void place_move(uint8_t *at, uint64_t offset)
 #include "transport/datagram/wire/native_fields.h" /* which has a use for places */
 
 enum {
-	NATIVE_VERSION = 2,
+	NATIVE_VERSION = 3,
 	NATIVE_SHORT = 64, /* frames below this say how long they are; Ethernet pads below 46 */
 	NATIVE_KEPT_FLAGS = PACKET_CHECKSUM | PACKET_TAGGED | PACKET_SEALED, /* whoever sends a frame again */
 };
@@ -290,6 +290,7 @@ static bool native_foreign(struct packet *packet, const uint8_t *frame, size_t l
 /* ---- Frames that follow each other --------------------------------------------------------------- */
 
 _Static_assert((int)RECORD_PIECE_LENGTH == (int)DATA_LENGTH, "heads of both have one length");
+_Static_assert((int)DATA_LENGTH == (int)PACKET_FRONT, "which a tag ends");
 
 static bool native_decode_next(struct packet *packet, const uint8_t *before, const uint8_t *frame, size_t length)
 {
@@ -407,6 +408,12 @@ static uint8_t native_flags(const uint8_t *frame)
 	return frame[HEAD_FLAGS_AT];
 }
 
+static bool native_bulk(const uint8_t *frame)
+{
+	return frame[HEAD_TYPE_AT] == PACKET_DATA ||
+	       (frame[HEAD_TYPE_AT] == PACKET_RECORD && frame[RECORD_KIND_AT] == RECORD_PIECE);
+}
+
 const struct codec codec_native = {
 	.name = "native",
 	.sequence_bits = 32,
@@ -445,5 +452,6 @@ const struct codec codec_native = {
 	.front = native_front,
 	.type = native_type,
 	.flags = native_flags,
+	.bulk = native_bulk,
 	.unpadded = native_length,
 };
