@@ -66,7 +66,9 @@ static struct region_segment *device_segments(const struct thole_driver_declare 
 			kvfree(segments);
 			return ERR_PTR(-EFAULT);
 		}
-		segments[i].address = segment.address;
+		/* access_ok and pinning take a pointer with a tag (arm64's top byte, x86's LAM), but what tells of
+		 * changed mappings goes by addresses without: tagged, a region would keep what was unmapped. */
+		segments[i].address = untagged_addr(segment.address);
 		segments[i].length = segment.length;
 	}
 	return segments;

@@ -338,6 +338,21 @@ def test_check__a_signal_comes_to_the_launcher_once(thole: Tool, tmp_path: Path,
         process.communicate()
 
 
+def test_check__goes_on_when_it_was_stopped(thole: Tool, tmp_path: Path) -> None:
+    """By Ctrl-Z, or with its whole job by a batch system: for longer than until its next look."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\necho up\nread told; exit 3')
+    line = [*thole.command, "run", "--check", str(hydra), "-n", "1", "true"]
+    with subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(2 * check.LOOK_S)
+        os.kill(process.pid, signal.SIGCONT)
+        _, err = process.communicate("\n", timeout=WAIT_S)
+        assert process.returncode == 3, err
+
+
 def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path) -> None:
     """As whoever kills `thole run` otherwise kills the launcher, which it has become."""
     hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\necho $$\nexec sleep 1000')

@@ -44,8 +44,16 @@ NAMED_MAX = 8  # ranks that a sentence names
 TROUBLES_MAX = 4  # what failed in ranks, in sentences; the first of each
 USED = ("began", "ended")  # states of ranks that have an endpoint
 FAILED = 1  # exit status where the launcher's own is 0
-HANDED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself
+HANDED_ON = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+)
+FROM_KERNEL = 128  # si_code of signals by a terminal, which the launcher has got by itself, and of our own timer's
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -289,8 +297,8 @@ def _wait(process: subprocess.Popen[bytes], sieve: Filter, witness: Witness) -> 
         elif not asked and refused and now > refused + REFUSED_S:
             asked = now
             process.terminate()
-        info = signal.sigtimedwait((*HANDED_ON, signal.SIGCHLD), LOOK_S)
-        if info is None or info.si_signo == signal.SIGCHLD or info.si_code == FROM_KERNEL:
+        info = signal.sigwaitinfo((*HANDED_ON, signal.SIGCHLD))
+        if info.si_signo == signal.SIGCHLD or info.si_code == FROM_KERNEL:
             continue
         if not witness.has_seen(info.si_signo):
             process.send_signal(info.si_signo)
@@ -313,11 +321,18 @@ def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[set[int | signal.Signals]]:
-    """Those that are handed on, and a child's end, wait to be asked for; gives the mask of before, which comes back."""
+    """Those that are handed on, and a child's end, wait to be asked for; gives the mask of before, which comes back.
+
+    A timer's come between them, for a look: sigtimedwait makes a signal up if this process is stopped, and goes on
+    after its time.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
+    signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
         yield before
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.sigtimedwait({signal.SIGALRM}, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
