@@ -18,6 +18,11 @@
  * Among ranks that all wait, one that has waited for long gives way, too: what it waits for takes long, and each of its
  * looks takes a turn from those that it waits for. It sleeps until something comes.
  *
+ * Not all who poll at once again wait. One may look twice between two tasks (MUMPS does), and each sleep keeps it from
+ * the next; one may hold a lock of the program's while it polls (StarPU's thread does), and other threads get it
+ * between two polls alone. The former goes on to compute after a sleep in vain, and of the latter's process others run
+ * between the ends of such sleeps, if only to find the lock taken. Then it has no sleeps for a second.
+ *
  * A caller that sleeps by itself between two polls is told from one that waits by how often it leaves its core. The
  * sleeps that it takes here are not counted: while there are any nothing is judged, and counting begins after the last.
  */
@@ -40,6 +45,8 @@ enum {
 	CONTENTION_SLEEPS_MAX = 4096,    /* and those after it: some 100 ms */
 	CONTENTION_AGE_NS = 1000000000,  /* after a loss its sleeps are forgotten */
 	CONTENTION_LONG_NS = 500000,     /* of waiting, compared with what a sleeper takes to be back */
+	CONTENTION_DENIED_NS = 1000000000, /* who should not have slept has no sleeps for so long */
+	CONTENTION_OTHERS = 3, /* sleeps in vain, one after the other: a thread of Thole's looks but once in 10 ms */
 };
 
 /* What the kernel says of a thread, */
@@ -63,7 +70,12 @@ struct contention {
 	bool until_found;   /* or rather as many as it takes until something is found */
 	uint32_t bought;    /* by the last loss */
 	uint32_t found;     /* the caller's polls that found something, then or after the last of the sleeps */
-	uint32_t waits_found; /* its polls that had found something when it began to sleep until the next does */
+	uint32_t waits_found; /* its polls that had found something when it began to sleep until the next does, */
+	uint32_t vain_found;  /* or when a sleep was in vain */
+	bool vain;            /* one was, */
+	uint8_t beside;       /* the last so many of them while other threads of the process ran, */
+	uint64_t others;      /* who by the end of the last had lost or left their cores so often */
+	uint64_t denied_ns;   /* no sleeps are bought before */
 };
 
 /* An idle poll read the clock: whether the time since the one before is a reason for contention_judge. */
@@ -101,7 +113,8 @@ static inline bool contention_asks(const struct contention *contention, uint64_t
 static inline void contention_judge(struct contention *contention, uint64_t now_ns,
 				    const struct contention_usage *usage, uint32_t found)
 {
-	bool buys = contention_asks(contention, now_ns, usage) && !usage->among_peers;
+	bool buys = now_ns >= contention->denied_ns && contention_asks(contention, now_ns, usage) &&
+		    !usage->among_peers;
 
 	contention->asked_ns = now_ns;
 	contention->usage = *usage;
@@ -125,7 +138,7 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 static inline void contention_yielded(struct contention *contention, uint64_t now_ns, uint64_t waited_ns,
 				      uint32_t found)
 {
-	if (waited_ns >= CONTENTION_LONG_NS && contention->sleeps == 0) {
+	if (waited_ns >= CONTENTION_LONG_NS && contention->sleeps == 0 && now_ns >= contention->denied_ns) {
 		contention->sleeps = 1;
 		contention->until_found = true;
 		contention->lost_ns = now_ns;
@@ -170,6 +183,42 @@ static inline bool contention_slept(struct contention *contention, uint32_t foun
 		return false;
 	contention->found = found;
 	return --contention->sleeps == 0;
+}
+
+static inline void contention_deny(struct contention *contention, uint64_t now_ns)
+{
+	contention->sleeps = 0;
+	contention->vain = false;
+	contention->beside = 0;
+	contention->denied_ns = now_ns + CONTENTION_DENIED_NS;
+}
+
+/* A sleep found nothing, and the process's other threads have lost or left their cores so often. Returns whether they
+ * may want what this one has: then it has no sleeps, and contention_awake follows. */
+static inline bool contention_slept_in_vain(struct contention *contention, uint64_t now_ns, uint32_t found,
+					    uint64_t others)
+{
+	bool again = contention->vain && contention->vain_found == found;
+
+	contention->beside = again && contention->others != others ? contention->beside + 1 : 0;
+	contention->vain = true;
+	contention->vain_found = found;
+	contention->others = others;
+	if (contention->beside < CONTENTION_OTHERS)
+		return false;
+	contention_deny(contention, now_ns);
+	return true;
+}
+
+/* It has computed since it was told that there is nothing. Returns whether a sleep kept it from that: then likewise. */
+static inline bool contention_computed(struct contention *contention, uint64_t now_ns, uint32_t found)
+{
+	bool kept = contention->vain && contention->vain_found == found;
+
+	contention->vain = false;
+	if (kept)
+		contention_deny(contention, now_ns);
+	return kept;
 }
 
 /* The last of the sleeps is over, or too old. */

@@ -75,6 +75,16 @@ static bool thread_usage(struct contention_usage *usage)
 	return true;
 }
 
+/* How often the other threads of the process have lost or left their cores. */
+static uint64_t others_switches(void)
+{
+	struct rusage all, own;
+
+	if (getrusage(RUSAGE_SELF, &all) != 0 || getrusage(RUSAGE_THREAD, &own) != 0)
+		return 0;
+	return (uint64_t)(all.ru_nvcsw - own.ru_nvcsw) + (uint64_t)(all.ru_nivcsw - own.ru_nivcsw);
+}
+
 /* Whether this thread and peers that are awake are as many as want a core of this machine: then those who want one are
  * they. Where nobody knows they are not. */
 static bool endpoint_among_peers(struct thole_endpoint *endpoint)
@@ -234,6 +244,24 @@ static bool endpoint_awaits_elsewhere(const struct thole_endpoint *endpoint)
 
 /* ---- Callers that poll ------------------------------------------------------------------------------ */
 
+/* One of the sleeps. Returns as a poll. */
+static int endpoint_doze(struct thole_endpoint *endpoint, uint64_t now_ns)
+{
+	struct contention *contention = &endpoint_of(endpoint)->contention;
+	bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
+	bool alone = endpoint_is_only_one(endpoint_of(endpoint));
+	int n;
+
+	endpoint_sleep(endpoint, now_ns, now_ns + (alone ? CONTENTION_SLEEP_NS : CONTENTION_SLEEP_BESIDE_NS));
+	n = endpoint_poll(endpoint);
+	if (n == 0 &&
+	    contention_slept_in_vain(contention, clock_now_ns(), endpoint_of(endpoint)->calls, others_switches()))
+		last = true;
+	if (last)
+		endpoint_awake(endpoint);
+	return n;
+}
+
 /* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
  * polls, look for a while, then sleep, as it would in a call that waits. */
 static int endpoint_give_way(struct thole_endpoint *endpoint)
@@ -250,16 +278,11 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 			n = endpoint_poll(endpoint);
 			now_ns = clock_now_ns();
 		}
-		if (n == 0) {
-			bool last = contention_slept(contention, endpoint_of(endpoint)->calls);
-			bool alone = endpoint_is_only_one(endpoint_of(endpoint));
-
-			endpoint_sleep(endpoint, now_ns,
-				       now_ns + (alone ? CONTENTION_SLEEP_NS : CONTENTION_SLEEP_BESIDE_NS));
-			if (last)
-				endpoint_awake(endpoint);
-			n = endpoint_poll(endpoint);
-		}
+		if (n == 0)
+			n = endpoint_doze(endpoint, now_ns);
+	} else if (contention_computed(contention, start_ns, endpoint_of(endpoint)->calls)) {
+		endpoint_awake(endpoint);
+		return 0;
 	}
 	contention_answered(contention, clock_now_ns());
 	if (n == 0)

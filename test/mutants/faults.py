@@ -1989,7 +1989,7 @@ FAULTS = [
     Fault(
         "sleeps of ours are taken for the caller's",
         WAIT,
-        "\t\t\tif (last)\n\t\t\t\tendpoint_awake(endpoint);\n",
+        "\tif (last)\n\t\tendpoint_awake(endpoint);\n",
         "",
     ),
     Fault(
@@ -2079,8 +2079,8 @@ FAULTS = [
     Fault(
         "who waits for long forgets strangers",
         CONTENTION,
-        ">= CONTENTION_LONG_NS && contention->sleeps == 0) {",
-        ">= CONTENTION_LONG_NS) {",
+        ">= CONTENTION_LONG_NS && contention->sleeps == 0 && now_ns",
+        ">= CONTENTION_LONG_NS && now_ns",
     ),
     Fault(
         "sleeps that strangers have bought end with what is found",
@@ -2129,7 +2129,7 @@ FAULTS = [
     Fault(
         "peers that have its core are strangers",
         CONTENTION,
-        "contention_asks(contention, now_ns, usage) && !usage->among_peers;",
+        "contention_asks(contention, now_ns, usage) &&\n\t\t    !usage->among_peers;",
         "contention_asks(contention, now_ns, usage);",
     ),
     Fault(
@@ -2192,6 +2192,54 @@ FAULTS = [
         WAIT,
         "if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {",
         "if (true) {",
+    ),
+    Fault(
+        "who looks between tasks goes on to sleep in its looks",
+        CONTENTION,
+        "\tif (kept)\n\t\tcontention_deny(contention, now_ns);\n",
+        "",
+    ),
+    Fault(
+        "who computes with what it found is taken for one that a sleep kept from computing",
+        CONTENTION,
+        "bool kept = contention->vain && contention->vain_found == found;",
+        "bool kept = contention->vain;",
+    ),
+    Fault(
+        "who polls with a lock goes on to sleep with it",
+        CONTENTION,
+        "if (contention->beside < CONTENTION_OTHERS)",
+        "if (true)",
+    ),
+    Fault(
+        "a thread that runs now and then keeps others of its process from sleeping",
+        CONTENTION,
+        "again && contention->others != others ? contention->beside + 1 : 0;",
+        "again ? contention->beside + 1 : 0;",
+    ),
+    Fault(
+        "who should not sleep does where it has waited for long",
+        CONTENTION,
+        "contention->sleeps == 0 && now_ns >= contention->denied_ns) {",
+        "contention->sleeps == 0) {",
+    ),
+    Fault(
+        "who should not sleep does where it loses its core",
+        CONTENTION,
+        "bool buys = now_ns >= contention->denied_ns && contention_asks",
+        "bool buys = contention_asks",
+    ),
+    Fault(
+        "this thread's own switches are taken for others'",
+        WAIT,
+        "(uint64_t)(all.ru_nvcsw - own.ru_nvcsw) +",
+        "(uint64_t)all.ru_nvcsw +",
+    ),
+    Fault(
+        "nobody hears that a sleep kept the program from computing",
+        WAIT,
+        "} else if (contention_computed(contention, start_ns, endpoint_of(endpoint)->calls)) {",
+        "} else if (false) {",
     ),
     Fault(
         "beside strangers the kernel is asked about each answer",

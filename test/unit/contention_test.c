@@ -291,12 +291,68 @@ static void wait__long_beside_strangers(void **state)
 	assert_int_equal(sleeps(&thread), 2 * CONTENTION_SLEEPS_MIN);
 }
 
+/* Who computes between two looks, and has slept in one of them for nothing, has no sleeps for some time, whoever has
+ * its core; but if it has found something since, it computes with that. */
+static void vain__kept_it_from_computing(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	contention_slept(&thread.contention, thread.found);
+	assert_false(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, 0));
+	assert_false(contention_computed(&thread.contention, thread.now_ns, thread.found + 1));
+	assert_false(contention_computed(&thread.contention, thread.now_ns, thread.found));
+	assert_true(contention_sleeps(&thread.contention));
+	assert_false(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, 0));
+	assert_true(contention_computed(&thread.contention, thread.now_ns, thread.found));
+	for (uint64_t end_ns = thread.now_ns + CONTENTION_DENIED_NS; thread.now_ns + 3000000 < end_ns;) {
+		assert_false(contention_sleeps(&thread.contention));
+		contention_yielded(&thread.contention, thread.now_ns, CONTENTION_LONG_NS, thread.found);
+		assert_false(contention_sleeps(&thread.contention));
+		thread_loses(&thread);
+	}
+	assert_false(contention_sleeps(&thread.contention));
+	thread.now_ns += 3000000;
+	contention_yielded(&thread.contention, thread.now_ns, CONTENTION_LONG_NS, thread.found);
+	assert_true(contention_sleeps(&thread.contention));
+}
+
+/* Nor has one beside which other threads of its process have run in each of some sleeps that were in vain. */
+static void vain__while_others_ran(void **state)
+{
+	struct thread thread = begun();
+	uint64_t others = 5;
+
+	(void)state;
+	contention_yielded(&thread.contention, thread.now_ns, CONTENTION_LONG_NS, thread.found);
+	for (int i = 0; i < 10 * CONTENTION_OTHERS; i++) { /* now and then */
+		others += i % CONTENTION_OTHERS > 0;
+		assert_false(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, others));
+	}
+	for (int i = 0; i < 10 * CONTENTION_OTHERS; i++) { /* while something comes now and then */
+		thread.found += i % CONTENTION_OTHERS == 0;
+		assert_false(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, ++others));
+	}
+	thread.found++;
+	for (int i = 0; i < CONTENTION_OTHERS; i++)
+		assert_false(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, ++others));
+	assert_true(contention_sleeps(&thread.contention));
+	assert_true(contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, ++others));
+	assert_false(contention_sleeps(&thread.contention));
+	thread.now_ns += CONTENTION_DENIED_NS - 1;
+	contention_yielded(&thread.contention, thread.now_ns, CONTENTION_LONG_NS, thread.found);
+	assert_false(contention_sleeps(&thread.contention));
+}
+
 /* ---- An endpoint ------------------------------------------------------------------------------------------------- */
 
 enum { SOME = 200, LONG = 1000 }; /* polls */
 
 static uint64_t clock_ns, run_ns, computed_ns;
-static long taken;
+static long taken, beside; /* beside: how often the process's other threads have left their cores, */
+static long besides;       /* and how often more at the next look */
 static unsigned asked; /* how often for what the thread has run, which is a system call */
 static uint32_t runnable = LONG; /* that want a core of the machine */
 static const struct thole_endpoint *sleeper;
@@ -342,6 +398,8 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 
 	usage->ru_nivcsw = taken;
 	usage->ru_nvcsw = sleeper ? 100 * (long)endpoint_of(sleeper)->own_counters[COUNTER_SLEEPS] : 0;
+	if (who == RUSAGE_SELF)
+		usage->ru_nvcsw += beside += besides;
 	return error;
 }
 
@@ -548,6 +606,62 @@ static void endpoint__sleeps_until_found(const char *yield, bool shared, uint32_
 	thole_endpoints_used = 2;
 	waiting_end(&pair, receive);
 	assert_int_equal(thole_endpoints_used, 0);
+}
+
+/* One that shares its core, and waits for long: it sleeps from now on. */
+static struct thole_request *patient_begin(struct pair *pair)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_request *receive;
+
+	computed_ns = 1000;
+	pair_open(pair, options);
+	endpoint_of(pair->a)->used = endpoint_of(pair->b)->used = true;
+	thole_endpoints_used = 1;
+	pair->a->base.oversubscribed = true;
+	receive = waiting_begin(pair);
+	clock_ns = clock_now_ns();
+	looks_until_sleep(pair->a, 20 * CONTENTION_LONG_NS / 1000);
+	assert_int_equal(endpoint_of(pair->a)->own_counters[COUNTER_SLEEPS], 1);
+	return receive;
+}
+
+/* It looks twice between two tasks of 50 us, as MUMPS does: after a first time it is no more kept from the next. */
+static void endpoint__looks_between_tasks(void **state)
+{
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	receive = patient_begin(&pair);
+	for (uint64_t end_ns = clock_ns + CONTENTION_DENIED_NS; clock_ns < end_ns;) {
+		clock_ns += 50000;
+		run_ns += 50000;
+		assert_int_equal(thole_progress(pair.a), 0);
+		assert_int_equal(thole_progress(pair.a), 0);
+	}
+	assert_int_equal(endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS], 1);
+	thole_endpoints_used = 2;
+	waiting_end(&pair, receive);
+}
+
+/* What it holds while it sleeps, others of its process want: they have it between two polls. */
+static void endpoint__is_polled_with_a_lock(void **state)
+{
+	struct thole_request *receive;
+	struct pair pair;
+	uint64_t slept;
+
+	(void)state;
+	receive = patient_begin(&pair);
+	besides = 1;
+	for (uint64_t end_ns = clock_ns + CONTENTION_DENIED_NS / 2; clock_ns < end_ns; clock_ns += 1000)
+		assert_int_equal(thole_progress(pair.a), 0);
+	besides = 0;
+	slept = endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS];
+	assert_in_range(slept, CONTENTION_OTHERS, CONTENTION_OTHERS + 2);
+	thole_endpoints_used = 2;
+	waiting_end(&pair, receive);
 }
 
 static void endpoint__sleeps_while_peers_take_long(void **state)
@@ -976,6 +1090,8 @@ int main(void)
 		cmocka_unit_test(loss__of_another_thread),
 		cmocka_unit_test(wait__long),
 		cmocka_unit_test(wait__long_beside_strangers),
+		cmocka_unit_test(vain__kept_it_from_computing),
+		cmocka_unit_test(vain__while_others_ran),
 		cmocka_unit_test(loss__is_forgotten),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),
 		cmocka_unit_test(endpoint__sleeps_of_ours_do_not_count),
@@ -983,6 +1099,8 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_shortly_beside_others),
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
+		cmocka_unit_test(endpoint__looks_between_tasks),
+		cmocka_unit_test(endpoint__is_polled_with_a_lock),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
 		cmocka_unit_test(endpoint__is_polled_by_several),
 		cmocka_unit_test(endpoint__is_used_by_what_comes),
