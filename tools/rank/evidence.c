@@ -154,9 +154,11 @@ void evidence_reason(const struct evidence *evidence, const struct report *repor
 			 "it loaded Thole's library for UCX, but opened no endpoint: its MPI went another way, or it "
 			 "ended first");
 	else if (*evidence->fabric)
-		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->fabric);
+		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider, or it ended first",
+			 evidence->fabric);
 	else if (*evidence->mpi)
-		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider", evidence->mpi);
+		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider, or it ended first",
+			 evidence->mpi);
 	else
 		snprintf(reason, REASON_MAX, "%.300s was not seen to load an MPI", program);
 }
