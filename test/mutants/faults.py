@@ -6448,6 +6448,12 @@ FAULTS = [
         "if (link) {",
     ),
     Fault(
+        "who was in no region is waited for all the same",
+        "src/transport/shm/access.c",
+        "if (!load_acquire(&link->in.segment->accessing) || !",
+        "if ((!load_acquire(&link->in.segment->accessing) && now_ns - link->leave_ns >= LEAVE_NS) || !",
+    ),
+    Fault(
         "who stays in a region that ends finds the door open",
         "src/transport/shm/access.c",
         "	door_shut(link, now_ns);\n	return door_is_left(",
