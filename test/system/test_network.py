@@ -75,14 +75,16 @@ def test_hosts__agent_is_a_shell_without_our_environment(two: Testbed) -> None:
     assert subprocess.run([str(two.agent), "host3", "true"], capture_output=True, check=False).returncode == 255
 
 
-def test_hosts__a_command_ends_with_its_caller(two: Testbed, tmp_path: Path) -> None:
-    word = tmp_path / "pid"
-    script = f"trap '' HUP; echo $$ >{word}; exec sleep 1000"
-    process = subprocess.Popen(two.command(1, "sh", "-c", script))
-    wait_for(word.exists)
+def test_hosts__a_command_ends_with_its_caller(two: Testbed) -> None:
+
+    def sleeps() -> bool:
+        return "sleep" in two.output(1, "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null; true")
+
+    process = subprocess.Popen(two.command(1, "sh", "-c", "trap '' HUP; exec sleep 1000"))
+    wait_for(sleeps)
     process.kill()
     process.wait()
-    wait_for(lambda: "sleep" not in two.output(1, "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null; true"))
+    wait_for(lambda: not sleeps())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
