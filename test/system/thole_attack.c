@@ -21,7 +21,7 @@
 
 #include "ranks.h"
 
-enum { LIMIT_S = 100, STRANGER = 65534, PORTS_MAX = 64, TRIES_MIN = 1000 };
+enum { LIMIT_S = 100, STRANGER = 65534, PORTS_MAX = 64, TRIES_MIN = 1000, ROUTE_PORT = 9 };
 enum { WORD_ENOUGH, WORD_OVER, WORD_LEFT, WORD_STOLEN, WORD_TRIES, WORD_COMPUTING, WORD_PID, WORD_REFUSED };
 
 static unsigned seconds = 3;
@@ -68,17 +68,19 @@ static struct thole_endpoint *endpoint_open(const char *option)
 
 /* ---- A user who wants the job's ports ----------------------------------------------------------------------- */
 
-/* The UDP ports of others, as everybody can read them. */
+/* The UDP ports of others, as everybody can read them. But those of sockets that only ask for a route
+ * (interface_route), by which nothing comes, and which are anybody's when these are closed again: they have no address
+ * where there is no route, or are connected. */
 static unsigned ports_of_others(uint16_t *ports)
 {
 	FILE *file = fopen("/proc/self/net/udp", "re");
-	unsigned count = 0, port, uid;
+	unsigned count = 0, address, port, to, uid;
 	char line[256];
 
 	CHECK(file);
 	while (count < PORTS_MAX && fgets(line, sizeof(line), file))
-		if (sscanf(line, " %*u: %*x:%x %*x:%*x %*x %*x:%*x %*x:%*x %*x %u", &port, &uid) == 2 &&
-		    uid != STRANGER)
+		if (sscanf(line, " %*u: %x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %u", &address, &port, &to, &uid) == 4 &&
+		    address != INADDR_ANY && to != ROUTE_PORT && uid != STRANGER)
 			ports[count++] = (uint16_t)port;
 	fclose(file);
 	return count;
