@@ -411,7 +411,7 @@ def over_udp(here: int, there: int, *ports: int, frame: bytes) -> bytes:
 def native_frame(kind: int, session: int, transfer: int, length: int, **fields: int) -> bytes:
     """Of the first pull or its DATA; the other fields are at their offsets, in 8 bytes."""
     frame = bytearray(length)
-    frame[:2], frame[8:16] = (kind, 2), session.to_bytes(8, "big")
+    frame[:2], frame[8:16] = (kind, packets.NATIVE_VERSION), session.to_bytes(8, "big")
     for name, value in fields.items():
         frame[int(name[3:]) : int(name[3:]) + 8] = value.to_bytes(8, "big")
     at = 40 if kind == 5 else 20

@@ -786,7 +786,7 @@ SESSION = int.from_bytes(os.urandom(8), "big") | 1 << 63
 
 
 def head(kind: int, flags: int = 0, short: int = 0) -> bytes:
-    return HEAD.pack(kind, 2, short, flags, 3, SESSION, 0)
+    return HEAD.pack(kind, packets.NATIVE_VERSION, short, flags, 3, SESSION, 0)
 
 
 def record(sequence: int, payload: bytes = b"x" * 100) -> bytes:
@@ -855,13 +855,14 @@ def send_samples() -> int:
         tagged = struct.pack("!IIHHQQQ", 4, 9, 64, 0, 77, 0, 5)  # a counter and a tag before what is held
         sender.sendto(head(4, flags=4 | 8, short=56) + tagged, to)
         sender.sendto(b"not one of ours" * 5, to)
+        version = packets.NATIVE_VERSION
         for wrong in (
-            [9, 2, 0, 0],
-            [0, 2, 0, 0],
-            [3, 1, 0, 0],
-            [3, 2, 64, 0],
-            [3, 2, 0, 64],
-            [3, 2, 60, 0],
+            [9, version, 0, 0],
+            [0, version, 0, 0],
+            [3, version - 1, 0, 0],
+            [3, version, 64, 0],
+            [3, version, 0, 64],
+            [3, version, 60, 0],
         ):
             sender.sendto(bytes(wrong) + bytes(40), to)
         joined = b"".join(data(number * 1000, bytes([number]) * 1000) for number in range(10))

@@ -187,7 +187,7 @@ local TYPES, TYPE = names_of(NATIVE, "type")
 local KINDS, KIND = names_of(NATIVE, "record.kind")
 local REASONS = names_of(NATIVE, "nack.reason")
 local STATUSES = names_of(NATIVE, "connect.status")
-local VERSION = 2
+local VERSION = 3
 local HEAD = NATIVE.HEAD
 local LEAST = 32 -- bytes of the shortest frame
 
