@@ -33,13 +33,22 @@ COMMANDS = (
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-def parser() -> argparse.ArgumentParser:
+def _named(words: list[str]) -> tuple[str, ...]:
+    """Modules of the commands that these words may mean: of one that is named first it alone, which starts sooner."""
+    return tuple(name for name in COMMANDS if words and _command_of(name) == words[0]) or COMMANDS
+
+
+def _command_of(module: str) -> str:
+    return module.rpartition(".")[2].replace("_", "-")
+
+
+def parser(modules: tuple[str, ...] = COMMANDS) -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="thole", description="Message passing between processes of ordinary Linux machines."
     )
     top.add_argument("--version", action="version", version=f"thole {__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
-    for name in COMMANDS:
+    for name in modules:
         if importlib.util.find_spec(name.partition(".")[0]):
             importlib.import_module(name).add_parser(commands)
     for command in commands.choices.values():
@@ -89,8 +98,9 @@ def _status(words: list[str] | None) -> int:
 
 
 def _command(words: list[str] | None) -> int:
-    known = parser()
-    if not (sys.argv[1:] if words is None else words):
+    words = sys.argv[1:] if words is None else words
+    known = parser(_named(words))
+    if not words:
         known.print_help(sys.stderr)
         return 2
     try:

@@ -11,17 +11,21 @@ import os
 import shlex
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from thole.base import output, paths
+from thole.base import paths
 from thole.base.trouble import not_run
 from thole.mpi import check
 from thole.mpi.families import INTERFACES, family_names
 from thole.mpi.plan import Plan, plan
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 def explain(result: Plan, console: Console) -> None:
+    from thole.base import output  # here alone: it takes as long to import as all else that starts a job
+
     mpi = result.mpi
     console.print(f"{mpi.label}  {mpi.launcher}", style="bold", highlight=False, soft_wrap=True)
     for reason in mpi.why:
@@ -164,6 +168,8 @@ def main(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     result = plan(command, arguments.mpi, arguments.option, arguments.keep, arguments.shared_heap, arguments.through)
     if arguments.explain:
+        from thole.base import output
+
         explain(result, output.console(160, markup=False))
         return 0
     for warning in result.warnings:
