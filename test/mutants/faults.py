@@ -6676,6 +6676,12 @@ FAULTS = [
         "!ring->refused[i]",
     ),
     Fault(
+        "the faults of an area that begins within a page come one by one",
+        "src/transport/shm/segment.c",
+        "from %= (uint64_t)getpagesize();",
+        "from = 0;",
+    ),
+    Fault(
         "who is held back always tries the same peer",
         "src/transport/shm/connect.c",
         "\t\t\tlist_push_back(&shm->links, node);\n",

@@ -4,8 +4,9 @@
  * producer says of itself there.
  *
  * Functions are replaced (by the linker's --wrap): syscall may refuse membarrier, as a filter does to one process and
- * not to another; fallocate may be that of a kernel before 6.10, in a process with a timer; and what is opened may say
- * how much memory a control group may have.
+ * not to another; fallocate may be that of a kernel before 6.10, in a process with a timer; what is opened may say how
+ * much memory a control group may have; and getpagesize may say that pages are longer, where madvise has what it gets
+ * looked at.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +160,16 @@ static uint64_t allocated(int fd)
 	return (uint64_t)status.st_blocks * 512;
 }
 
-/* A pair that sends little has four pages; the rest is allocated by the first larger payload, before it is touched. */
+/* What a file of this size has, if all of it is allocated. */
+static uint64_t whole_pages(uint64_t size)
+{
+	uint64_t page = (uint64_t)getpagesize();
+
+	return (size + page - 1) / page * page;
+}
+
+/* A pair that sends little has 16 KiB, in whole pages; the rest is allocated by the first larger payload, before it is
+ * touched. */
 static void create__large_area_comes_when_it_is_needed(void **state)
 {
 	struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, options);
@@ -174,11 +184,11 @@ static void create__large_area_comes_when_it_is_needed(void **state)
 	assert_int_equal(seals & SEALS, SEALS);
 	assert_true(seals & F_SEAL_SEAL);
 	assert_int_equal(ftruncate(fd, 0), -1);
-	assert_int_equal(allocated(copy), SEGMENT_BASE);
+	assert_int_equal(allocated(copy), whole_pages(SEGMENT_BASE));
 	assert_int_equal(ring.areas[AREA_LARGE].size, 0);
 	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
 	assert_int_equal(ring.areas[AREA_LARGE].size, 65536);
-	assert_int_equal(allocated(copy), SIZE);
+	assert_int_equal(allocated(copy), whole_pages(SIZE));
 	assert_int_equal(ring.fd, -1); /* not needed any more */
 	segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
 	assert_int_equal(pair_counter(endpoint, "large_areas"), 1);
@@ -208,7 +218,7 @@ static void create__areas_for_bulk_and_streams(void **state)
 		segment_release_in(&in);
 		segment_enlarge(&endpoint->base, &ring, AREA_BULK);
 		assert_int_equal(ring.areas[AREA_BULK].size, small ? 0 : 520 * 1024);
-		assert_int_equal(allocated(copy), SEGMENT_BASE + (small ? 0 : 520 * 1024));
+		assert_int_equal(allocated(copy), whole_pages(SEGMENT_BASE + (small ? 0 : 520 * 1024)));
 		assert_int_equal(ring.areas[AREA_LARGE].size, 0);
 		assert_true(ring.fd >= 0);
 		segment_enlarge(&endpoint->base, &ring, AREA_LARGE);
@@ -217,7 +227,7 @@ static void create__areas_for_bulk_and_streams(void **state)
 		segment_enlarge(&endpoint->base, &ring, AREA_WALK);
 		assert_int_equal(ring.areas[AREA_WALK].size, small ? 0 : 4 * large);
 		assert_int_equal(shm_of(&endpoint->base)->walks, !small);
-		assert_int_equal(allocated(copy), ring.size);
+		assert_int_equal(allocated(copy), whole_pages(ring.size));
 		assert_int_equal(ring.fd, -1);
 		if (!small) {
 			assert_ptr_equal(ring.areas[AREA_BULK].base, ring.areas[AREA_LARGE].base + large);
@@ -230,6 +240,66 @@ static void create__areas_for_bulk_and_streams(void **state)
 		assert_int_equal(shm_of(&endpoint->base)->walks, 0);
 		assert_int_equal(shm_of(&endpoint->base)->area_bytes, 0);
 		close(copy);
+		thole_endpoint_close(endpoint);
+	}
+}
+
+int __real_getpagesize(void);
+int __wrap_getpagesize(void);
+int __real_madvise(void *memory, size_t length, int advice);
+int __wrap_madvise(void *memory, size_t length, int advice);
+
+static int page_said;          /* 0: the kernel's */
+static struct iovec populated; /* last */
+
+int __wrap_getpagesize(void)
+{
+	return page_said ? page_said : __real_getpagesize();
+}
+
+int __wrap_madvise(void *memory, size_t length, int advice)
+{
+#ifdef MADV_POPULATE_WRITE
+	if (advice == MADV_POPULATE_WRITE)
+		populated = (struct iovec){memory, length};
+#endif
+	return __real_madvise(memory, length, advice);
+}
+
+/* An area's faults all come at once, also where it begins within a page; and no page is had beyond its own. */
+static void enlarge__whole_pages(void **state)
+{
+	static const char *const default_options[] = {"network=off", NULL};
+	static const char *const odd_options[] = {"network=off", "bulk_ring=260k", NULL};
+	static const uint32_t areas[] = {AREA_WALK, AREA_LARGE, AREA_BULK};
+	const size_t pages[] = {(size_t)__real_getpagesize(), 65536};
+
+	(void)state;
+#ifndef MADV_POPULATE_WRITE
+	skip();
+#endif
+	for (int i = 0; i < 4; i++) {
+		struct thole_endpoint *endpoint = pair_endpoint(NULL, NULL, i % 2 ? odd_options : default_options);
+		struct ring_out ring;
+		int fd;
+
+		assert_int_equal(segment_create(&endpoint->base, &ring, &fd), 0);
+		for (int k = 0; k < 3; k++) {
+			const struct area *area = &ring.areas[areas[k]];
+			size_t from, before;
+
+			populated = (struct iovec){0};
+			page_said = (int)pages[i / 2];
+			segment_enlarge(&endpoint->base, &ring, areas[k]);
+			page_said = 0;
+			assert_true(area->size > 0 && populated.iov_base);
+			from = (size_t)((char *)populated.iov_base - (char *)ring.segment);
+			before = (size_t)(area->base - (char *)populated.iov_base);
+			assert_int_equal(from % pages[i / 2], 0);
+			assert_in_range(before, 0, pages[i / 2] - 1);
+			assert_int_equal(populated.iov_len, before + area->size);
+		}
+		segment_release_out(&endpoint->base, &ring);
 		thole_endpoint_close(endpoint);
 	}
 }
@@ -288,6 +358,7 @@ static void enlarge__refused(void **state)
 static uint64_t rings_allocated(struct thole_endpoint *endpoint)
 {
 	static unsigned char pages[1 << 16];
+	const uint64_t size = (uint64_t)getpagesize();
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; i < endpoint->peer_count; i++) {
@@ -295,10 +366,10 @@ static uint64_t rings_allocated(struct thole_endpoint *endpoint)
 
 		if (!link || !link->out.segment)
 			continue;
-		assert_true(link->out.size / 4096 <= sizeof(pages));
+		assert_true(link->out.size / size < sizeof(pages));
 		assert_int_equal(mincore(link->out.segment, link->out.size, pages), 0);
-		for (uint64_t page = 0; page < link->out.size / 4096; page++)
-			bytes += 4096 * (pages[page] & 1u);
+		for (uint64_t page = 0; page < whole_pages(link->out.size) / size; page++)
+			bytes += size * (pages[page] & 1u);
 	}
 	return bytes;
 }
@@ -349,7 +420,8 @@ static void enlarge__of_many(void **state)
 		assert_int_equal(pair_counter(many[i], "large_areas"), SOME);
 		assert_true(pair_counter(many[i], "large_area_refused") > 0);
 		assert_int_equal(shm_of(&many[i]->base)->area_bytes, SOME * ring);
-		assert_int_equal(rings_allocated(many[i]), SOME * ring + (uint64_t)MANY * SEGMENT_BASE);
+		assert_int_equal(rings_allocated(many[i]), SOME * whole_pages(SEGMENT_BASE + ring) +
+							   (MANY - SOME) * whole_pages(SEGMENT_BASE));
 	}
 	for (int i = 0; i < MANY; i++)
 		thole_endpoint_close(many[i]);
@@ -659,6 +731,7 @@ int main(void)
 		cmocka_unit_test(sleep__where_a_producer_has_no_membarrier),
 		cmocka_unit_test(fork__leaves_segments_behind),
 		cmocka_unit_test(fork__drains_nothing),
+		cmocka_unit_test(enlarge__whole_pages),
 	};
 
 	return cmocka_run_group_tests_name("segment", tests, NULL, NULL);

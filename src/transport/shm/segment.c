@@ -216,8 +216,9 @@ void segment_enlarge(struct transport_owner *owner, struct ring_out *ring, uint3
 		shm->walks += which == AREA_WALK;
 		ring->areas[which] = (struct area){.base = (char *)ring->segment + from, .size = size};
 #ifdef MADV_POPULATE_WRITE
-		/* All faults at once: its first lap is what is learnt from first. */
-		madvise(ring->areas[which].base, size, MADV_POPULATE_WRITE);
+		/* All faults at once: its first lap is what is learnt from first. It may begin so far within a page. */
+		from %= (uint64_t)getpagesize();
+		madvise(ring->areas[which].base - from, from + size, MADV_POPULATE_WRITE);
 #endif
 	}
 	if (segment_is_whole(ring))
