@@ -48,7 +48,8 @@ enum {
 	SOCKETS = 8,
 	DESCRIPTORS = 3,      /* of one message */
 	PAGES = 4,            /* of life.c, of which the hostile peer has kept a mapping */
-	PAGE = 4096,
+	PAGE = 4096,          /* of life.c, whatever the kernel's are */
+	PAGE_MAX = 65536,     /* a kernel's */
 	LATE = 64,            /* bytes of the input, for what comes late */
 	STEPS_MAX = 160,
 	LANDINGS = 8,            /* where what the hostile peer lets be written goes, one for each time */
@@ -129,14 +130,26 @@ static struct stage *current;
 
 /* The hostile peer's memory. Others' ends where it ends. */
 static struct {
-	uint8_t doors[2 * PAGE]; /* ways in, ways out */
+	uint8_t room[2 * PAGE_MAX]; /* doors at its end */
 	struct iovec lists[LANDINGS][PARTS];
 	uint8_t landings[LANDINGS][LANDING];
 	struct iovec list[PARTS]; /* of what is not as it should be, and may be written */
 	uint8_t sandbox[SANDBOX];
-} theirs __attribute__((aligned(PAGE)));
+} theirs __attribute__((aligned(PAGE_MAX)));
 
 static uint8_t *const sandbox = theirs.sandbox;
+
+/* Two of the kernel's pages, with which its memory begins: ways in, ways out. */
+static uint8_t *doors(void)
+{
+	return theirs.room + sizeof(theirs.room) - 2 * (size_t)getpagesize();
+}
+
+/* From there to its end. */
+static uint64_t theirs_size(void)
+{
+	return sizeof(theirs) - (uint64_t)(doors() - (uint8_t *)&theirs);
+}
 
 /* ---- What the victim writes ------------------------------------------------------------------------ */
 
@@ -217,7 +230,7 @@ static void offered_check(const struct offered *offered, const struct iovec *loc
 	MUST(local_count >= 3 && remote_count >= 3);
 	MUST(remote[0].iov_len == 8 && local[0].iov_len == 8 && local[local_count - 1].iov_len == 8);
 	MUST(remote[remote_count - 1].iov_len == 8);
-	MUST((uintptr_t)remote[remote_count - 1].iov_base == offered->door + PAGE);
+	MUST((uintptr_t)remote[remote_count - 1].iov_base == offered->door + (uintptr_t)getpagesize());
 	MUST(memcmp(local[0].iov_base, local[local_count - 1].iov_base, 8) == 0);
 	for (unsigned long there = 1; there < remote_count - 1; there++) {
 		for (size_t done = 0, length; done < remote[there].iov_len; done += length) {
@@ -265,14 +278,14 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *local, unsigned 
 		    (uintptr_t)remote[0].iov_base == current->offered[i].door)
 			offered_check(&current->offered[i], local, remote, local_count, remote_count);
 	for (bool whole = true; whole && count < remote_count; count++) {
-		uint64_t at = (uintptr_t)remote[count].iov_base - (uintptr_t)&theirs;
+		uint64_t at = (uintptr_t)remote[count].iov_base - (uintptr_t)doors();
 
-		if (at >= sizeof(theirs))
+		if (at >= theirs_size())
 			break;
 		there[count] = remote[count];
-		whole = there[count].iov_len <= sizeof(theirs) - at;
+		whole = there[count].iov_len <= theirs_size() - at;
 		if (!whole)
-			there[count].iov_len = sizeof(theirs) - at;
+			there[count].iov_len = theirs_size() - at;
 	}
 	errno = EFAULT;
 	return count == 0 ? -1 : __real_process_vm_writev(pid, local, local_count, there, count, flags);
@@ -696,7 +709,7 @@ static void offer_make(struct stage *stage, struct input *input, struct trial *t
 	trial->spoilt = take(input) % 4 ? 0 : take(input) % 8;
 	trial->shut = take(input) % 16 == 0;
 	landing_divide(stage, input, trial->spoilt, trial->request->vector.length);
-	offered->door = (uintptr_t)theirs.doors + 8u * (unsigned)stage->offered_count;
+	offered->door = (uintptr_t)doors() + 8u * (unsigned)stage->offered_count;
 	offered->from = trial->request->vector.segments[0].iov_base;
 	*record = (struct record){.kind = RECORD_BULK_OFFER, .length = RECORD_EXTERNAL, .place = SEGMENT_BASE};
 	record->tag = request_id(trial->request);
@@ -740,6 +753,7 @@ static void step_offer(struct stage *stage, struct input *input)
 	const struct shm_peer *link = hostile_link(stage);
 	struct transport_peer *back = &stage->victim->peers[stage->victim_to_hostile]->base;
 	struct trial trial = {.request = stage->offered_count < LANDINGS ? window_any(stage, input) : NULL};
+	const size_t page = (size_t)getpagesize();
 
 	if (!trial.request || !link->out.segment || !link->in.segment || !shm_link(back))
 		return;
@@ -749,12 +763,12 @@ static void step_offer(struct stage *stage, struct input *input)
 	trial.fair = !back->gone && shm_link(back)->connected && list_empty(&shm_link(back)->serves) &&
 		     shm_link(back)->in.next == link->out.produced && copy_allowed(back) && is_window(trial.request);
 	stage->offered[stage->offered_count++].exact = !trial.spoilt && is_window(trial.request);
-	MUST(mprotect(theirs.doors, PAGE, trial.shut ? PROT_READ : PROT_READ | PROT_WRITE) == 0);
+	MUST(mprotect(doors(), page, trial.shut ? PROT_READ : PROT_READ | PROT_WRITE) == 0);
 	forge(stage, &trial.record);
 	for (int i = trial.fair || take(input) % 2 ? 2 * BLOCKS + 20 : 1; i >= 0; i--)
 		thole_progress(stage->victim);
 	offer_check(stage, &trial);
-	MUST(mprotect(theirs.doors, PAGE, PROT_READ | PROT_WRITE) == 0);
+	MUST(mprotect(doors(), page, PROT_READ | PROT_WRITE) == 0);
 	if (!back->gone && shm_link(back)->in.next != link->out.produced)
 		stage->altered = true;
 }

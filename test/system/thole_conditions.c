@@ -707,7 +707,7 @@ static void huge(int self)
 	uint32_t peers[2];
 	uint8_t *bytes;
 
-	if (sysconf(_SC_AVPHYS_PAGES) < (long)((length + length / 4) / 4096))
+	if (sysconf(_SC_AVPHYS_PAGES) < (long)(length + length / 4) / getpagesize())
 		_exit(RANKS_SKIP);
 	bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(bytes != MAP_FAILED);

@@ -380,8 +380,10 @@ static uint32_t touched; /* pages that were PROT_NONE */
 
 static void page_touched(int signal, siginfo_t *info, void *context)
 {
+	const uintptr_t page = (uintptr_t)getpagesize();
+
 	(void)signal, (void)context;
-	if (mprotect((void *)((uintptr_t)info->si_addr & ~UINT64_C(4095)), 4096, PROT_READ | PROT_WRITE) != 0)
+	if (mprotect((void *)((uintptr_t)info->si_addr & ~(page - 1)), page, PROT_READ | PROT_WRITE) != 0)
 		_exit(1);
 	touched++;
 }
@@ -390,14 +392,14 @@ static void page_touched(int signal, siginfo_t *info, void *context)
 static void barrier(enum kind kind)
 {
 	struct sigaction action = {.sa_sigaction = page_touched, .sa_flags = SA_SIGINFO};
-	uintptr_t page = ((uintptr_t)burst.bytes + 4095) & ~UINT64_C(4095);
+	const uintptr_t page = (uintptr_t)getpagesize(), first = ((uintptr_t)burst.bytes + page - 1) & ~(page - 1);
 
 	open_links(kind);
 	burst.to = hosts[1].link->own;
 	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
 	for (unsigned i = 0; i < ENGINE_BURST; i++)
 		burst_frame(i, i, frame_max(), i % 3);
-	CHECK(mprotect((void *)page, (sizeof(burst.bytes) - 4096) & ~UINT64_C(4095), PROT_NONE) == 0);
+	CHECK(mprotect((void *)first, (sizeof(burst.bytes) - page) & ~(page - 1), PROT_NONE) == 0);
 	burst_deliver(ENGINE_BURST, true);
 	CHECK(touched > 0 && hosts[0].counters[COUNTER_LINK_LOST] == 0);
 	close_links();

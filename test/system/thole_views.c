@@ -11,7 +11,7 @@
 
 #include "ranks.h"
 
-enum { LIMIT_S = 250, SLOTS = 4, SLOT = 2 << 20, PAGE = 4096 };
+enum { LIMIT_S = 250, SLOTS = 4, SLOT = 2 << 20 };
 
 static uint64_t seed = 1, messages = 100;
 static const char *bulk = "bulk=direct";
@@ -47,6 +47,7 @@ static char *slot_new(void)
 /* What a program does with a buffer between two messages. */
 static void slot_change(char **slot_p, uint64_t *state)
 {
+	const size_t page = (size_t)getpagesize();
 	char *slot = *slot_p;
 	pid_t child;
 
@@ -59,7 +60,7 @@ static void slot_change(char **slot_p, uint64_t *state)
 		CHECK(mmap(slot, SLOT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == slot);
 		break;
 	case 2:
-		CHECK(madvise(slot + next(state) % (SLOT / PAGE) * PAGE, PAGE, MADV_DONTNEED) == 0);
+		CHECK(madvise(slot + next(state) % (SLOT / page) * page, page, MADV_DONTNEED) == 0);
 		break;
 	case 3:
 		CHECK(mprotect(slot, SLOT, PROT_READ) == 0 && mprotect(slot, SLOT, PROT_READ | PROT_WRITE) == 0);

@@ -199,14 +199,15 @@ static void open_all(ucs_thread_mode_t thread_mode)
 		peer.address = (const ucp_address_t *)(const void *)nonsense;
 		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
 		/* One of another library's, with no byte of 0, at the end of its memory. */
-		enum { PAGE = 4096, FOREIGN = 60 };
-		char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		enum { FOREIGN = 60 };
+		const size_t page = (size_t)getpagesize();
+		char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-		CHECK(pages != MAP_FAILED && mprotect(pages + PAGE, PAGE, PROT_NONE) == 0);
-		memset(pages, 'x', PAGE);
-		peer.address = (const ucp_address_t *)(void *)(pages + PAGE - FOREIGN);
+		CHECK(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+		memset(pages, 'x', page);
+		peer.address = (const ucp_address_t *)(void *)(pages + page - FOREIGN);
 		CHECK(ucp_ep_create(workers[0], &peer, &(ucp_ep_h){NULL}) == UCS_ERR_INVALID_ADDR);
-		munmap(pages, 2 * PAGE);
+		munmap(pages, 2 * page);
 	}
 }
 

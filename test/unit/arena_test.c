@@ -232,6 +232,7 @@ static bool is_found(const char *block)
 /* What a program makes of a block is nothing that peers find, up to its end: the next one there is the memfd's. */
 static void altered__until_it_is_freed(void **state)
 {
+	const size_t page = (size_t)getpagesize();
 	char *before, *block, *behind, *again;
 	struct arena_place place;
 
@@ -247,9 +248,9 @@ static void altered__until_it_is_freed(void **state)
 	assert_false(arena_resize(block, 2 * MIB));
 	assert_true(arena_resize(block, MIB / 2));
 	assert_int_equal(arena_length(block), MIB);
-	assert_ptr_equal(mmap(block + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-			 block + 4096);
-	assert_int_equal(munmap(block + 8192, 4096), 0);
+	assert_ptr_equal(mmap(block + page, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 block + page);
+	assert_int_equal(munmap(block + 2 * page, page), 0);
 	assert_true(arena_free(block));
 	again = block_new(MIB);
 	assert_ptr_equal(again, block);
@@ -1354,7 +1355,7 @@ static void limits__address_space(void **state)
 
 		if (read(fd, line, sizeof(line) - 1) <= 0)
 			_exit(2);
-		limit = strtoull(line, NULL, 10) * 4096 + 32 * MIB;
+		limit = (rlim_t)strtoull(line, NULL, 10) * (rlim_t)getpagesize() + 32 * MIB;
 		setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit});
 		if (arena_alloc(64 * MIB, 1, &zero) || !(block = arena_alloc(16 * MIB, 1, &zero)))
 			_exit(3);

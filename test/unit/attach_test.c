@@ -267,15 +267,16 @@ static void direct__after_a_want_of_descriptors(void **state)
 static void direct__not_of_what_is_altered(void **state)
 {
 	uint8_t *from = buffer(true), *to = buffer(true), *of[2] = {from, to};
+	const size_t page = (size_t)getpagesize();
 	struct pair pair;
 
 	(void)state;
 	pair_open(&pair, direct_options);
 	meet(&pair, from, to, 2);
 	for (int i = 0; i < 2; i++) {
-		arena_alter(of[i] + 8192, 4096);
-		assert_ptr_equal(mmap(of[i] + 8192, 4096, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), of[i] + 8192);
+		arena_alter(of[i] + 2 * page, page);
+		assert_ptr_equal(mmap(of[i] + 2 * page, page, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), of[i] + 2 * page);
 	}
 	kernel_open(NULL);
 	for (uint64_t k = 0; k < 4; k++)

@@ -11,14 +11,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "unit.h"
 
-enum { BARRIER_PAGE = 4096 };
-
 static struct {
 	uint8_t *memory;
-	size_t bytes;
+	size_t bytes, page; /* of all, of one */
 	volatile size_t touched; /* pages, since it was raised last */
 	struct sigaction before;
 } barrier;
@@ -29,7 +28,7 @@ static void barrier_touched(int signal, siginfo_t *info, void *context)
 
 	(void)signal, (void)context;
 	if (at >= barrier.bytes ||
-	    mprotect(barrier.memory + at / BARRIER_PAGE * BARRIER_PAGE, BARRIER_PAGE, PROT_READ | PROT_WRITE) != 0)
+	    mprotect(barrier.memory + at / barrier.page * barrier.page, barrier.page, PROT_READ | PROT_WRITE) != 0)
 		_exit(99); /* no fault of the barrier's */
 	barrier.touched++;
 }
@@ -39,7 +38,8 @@ static inline uint8_t *barrier_open(size_t length)
 {
 	struct sigaction action = {.sa_sigaction = barrier_touched, .sa_flags = SA_SIGINFO};
 
-	barrier.bytes = (length + BARRIER_PAGE - 1) / BARRIER_PAGE * BARRIER_PAGE;
+	barrier.page = (size_t)getpagesize();
+	barrier.bytes = (length + barrier.page - 1) / barrier.page * barrier.page;
 	barrier.memory = mmap(NULL, barrier.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(barrier.memory, MAP_FAILED);
 	memset(barrier.memory, 0, barrier.bytes);

@@ -679,7 +679,7 @@ static void fault__of_memory_that_its_owner_can_use(void **state)
 		assert_int_equal(thole_sendv(pair.a, pair.a_to_b, out, parts, 1, 0, 0, NULL, &send), 0);
 		assert_int_equal(pair_finish(&pair, pair.b, receive, NULL), 0);
 		assert_int_equal(pair_finish(&pair, pair.a, send, NULL), 0);
-		assert_int_equal(barrier.touched, barrier.bytes / BARRIER_PAGE);
+		assert_int_equal(barrier.touched, barrier.bytes / barrier.page);
 		pair_check(1, to, LENGTH);
 		transfer(&pair, 2, 1, 1, 0xaaaaaaaa, 0);
 		assert_int_equal(pair_counter(pair.b, "one_copy_refused"), 0);
@@ -1751,7 +1751,7 @@ static void life__is_not_written_by_others(void **state)
 	from = (uintptr_t)link->life_page;
 	map_files = open("/proc/self/map_files", O_RDONLY | O_DIRECTORY);
 	assert_true(map_files >= 0);
-	snprintf(path, sizeof(path), "%lx-%lx", from, from + 4096);
+	snprintf(path, sizeof(path), "%lx-%lx", from, from + (uintptr_t)getpagesize());
 	fd = openat(map_files, path, O_RDWR);
 	close(map_files);
 	if (fd < 0) {

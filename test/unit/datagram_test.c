@@ -581,7 +581,7 @@ static void exchange__into_memory_under_a_barrier(void **state)
 			assert_int_equal(two_finish(&pair, pair.b, receive[which], NULL), 0);
 			assert_int_equal(two_finish(&pair, pair.a, send[which], NULL), 0);
 		}
-		assert_int_equal(barrier.touched, barrier.bytes / BARRIER_PAGE);
+		assert_int_equal(barrier.touched, barrier.bytes / barrier.page);
 		pair_check(1, in, LENGTH);
 		pair_check(2, other, LENGTH);
 	}

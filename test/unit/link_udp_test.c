@@ -425,13 +425,13 @@ static void send__many_parts_are_copied_together(void **state)
 static void send__from_memory_under_a_barrier(void **state)
 {
 	enum { FRAMES = 8, LENGTH = 1000, HALF = LENGTH / 2 };
-	uint8_t *memory = barrier_open(FRAMES * BARRIER_PAGE);
+	uint8_t *memory = barrier_open(FRAMES * (size_t)getpagesize());
 
 	(void)state;
 	for (unsigned i = 0; i < FRAMES; i++) {
 		frame_set(i, LENGTH, 2);
 		if (i % 4 < 2)
-			parts[i]->iov_base = memcpy(memory + i * BARRIER_PAGE, bytes[i] + HALF, HALF);
+			parts[i]->iov_base = memcpy(memory + i * barrier.page, bytes[i] + HALF, HALF);
 	}
 	barrier_raise(PROT_NONE);
 	assert_int_equal(post(FRAMES), FRAMES);
@@ -448,7 +448,7 @@ static void send__from_memory_under_a_barrier(void **state)
 static void send__from_memory_that_is_not_there(void **state)
 {
 	enum { FRAMES = 4, LENGTH = 1000 };
-	uint8_t *memory = barrier_open(BARRIER_PAGE);
+	uint8_t *memory = barrier_open(1);
 
 	(void)state;
 	barrier_close();
@@ -471,7 +471,8 @@ static void receive__into_memory_under_a_barrier(void **state)
 	struct link_udp *udp = udp_of(link_under_test);
 
 	(void)state;
-	foreseen = (struct iovec){barrier_open(BARRIER_PAGE), BARRIER_PAGE};
+	foreseen.iov_base = barrier_open(1);
+	foreseen.iov_len = barrier.bytes;
 	barrier_raise(PROT_READ);
 	for (unsigned i = 0; i < 5; i++) {
 		frame_set(i, 1000 + i, 1); /* longer each time: none goes with another */

@@ -160,7 +160,7 @@ static void shared__any_part_of_it(void **state)
 		file.here[i] = (uint8_t)(i ^ i >> 8);
 	assert_true(is_shared(&other, file.there, LENGTH, true));
 	assert_true(is_shared(&other, file.there + EDGE, REGION, true));
-	assert_true(is_shared(&other, file.there + 4095, 2, true));
+	assert_true(is_shared(&other, file.there + getpagesize() - 1, 2, true));
 	assert_true(is_shared(&other, file.there + LENGTH - 1, 1, true));
 	assert_false(is_shared(&other, file.there + LENGTH - 1, 2, true));
 	assert_false(is_shared(&other, file.there + EDGE, LENGTH, true));
