@@ -14,12 +14,22 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "thole_driver.h"
 
-enum { PAGE = 4096, HUGE = 2 << 20, MAC = 6 };
+enum { PAGE_MAX = 65536, MAC = 6 };
+
+/* The kernel's pages, of up to PAGE_MAX; and huge ones, each of as much as a page full of addresses of pages maps. */
+#define PAGE page_size()
+#define HUGE (PAGE / 8 * PAGE)
+
+static inline size_t page_size(void)
+{
+	return (size_t)getpagesize();
+}
 
 #define CHECK(condition) \
 	do { \
@@ -97,6 +107,23 @@ static inline void *memory_new(size_t length)
 	CHECK(mprotect(memory, length, PROT_READ | PROT_WRITE) == 0);
 	CHECK(madvise(memory, length, MADV_NOHUGEPAGE) == 0 || errno == EINVAL); /* a kernel may have none */
 	return memory;
+}
+
+/* From now on this process may name memory by addresses with tags to the kernel; false: here nobody may. */
+static inline bool tags_allow(void)
+{
+	const bool allowed = prctl(PR_SET_TAGGED_ADDR_CTRL, PR_TAGGED_ADDR_ENABLE, 0, 0, 0) == 0;
+
+	if (!allowed)
+		printf("tagged: skipped, since no address has a tag here: %s\n", strerror(errno));
+	fflush(stdout); /* cases end by _exit */
+	return allowed;
+}
+
+/* The same memory by an address with a tag. */
+static inline unsigned char *with_tag(unsigned char *memory)
+{
+	return (unsigned char *)((uintptr_t)memory | UINT64_C(5) << 56);
 }
 
 /* Pages of this process that the kernel counts as pinned. */

@@ -22,7 +22,9 @@
 #include "driver.h"
 #include "stuck.h"
 
-enum { PAGES = 300, LENGTH = PAGES * PAGE };
+enum { PAGES = 300 };
+
+#define LENGTH (PAGES * PAGE)
 
 /* A view, where it is mapped. */
 struct view {
@@ -299,25 +301,30 @@ static void case_reading(void)
 	CHECK(peer_zero(&bed, 0, LENGTH));
 	fill(memory, 0, LENGTH, 4);
 	CHECK(peer_same(&bed, 0, LENGTH, 4));
-	CHECK(ftruncate(fd, LENGTH) == 0 && pwrite(fd, &byte, 1, PAGE) == 1);
+	CHECK(ftruncate(fd, (off_t)LENGTH) == 0 && pwrite(fd, &byte, 1, (off_t)PAGE) == 1);
 	CHECK(mmap(memory, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0) == memory);
 	CHECK(peer_zero(&bed, 0, PAGE) && !peer_zero(&bed, PAGE, 1));
 	fill(memory, 0, LENGTH, 5);
 	CHECK(peer_same(&bed, 0, LENGTH, 5) && !peer_lost(&bed));
-	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == 9);
+	CHECK(pread(fd, &byte, 1, (off_t)PAGE) == 1 && byte == 9);
+}
+
+static void munmap_seen(struct bed *bed)
+{
+	same(bed, 0, LENGTH);
+	CHECK(munmap(bed->memory, LENGTH) == 0);
+	CHECK(!peer_lost(bed)); /* of what nobody touches nothing is lost */
+	CHECK(peer_zero(bed, PAGE, 2 * PAGE));
+	CHECK(peer_lost(bed) && !peer_ended(bed));
+	peer_fill(bed, 0, LENGTH, 6); /* nobody dies of it */
+	CHECK(peer_lost(bed));
 }
 
 static void case_munmap(void)
 {
 	struct bed bed = bed_new();
 
-	same(&bed, 0, LENGTH);
-	CHECK(munmap(bed.memory, LENGTH) == 0);
-	CHECK(!peer_lost(&bed)); /* of what nobody touches nothing is lost */
-	CHECK(peer_zero(&bed, PAGE, 2 * PAGE));
-	CHECK(peer_lost(&bed) && !peer_ended(&bed));
-	peer_fill(&bed, 0, LENGTH, 6); /* nobody dies of it */
-	CHECK(peer_lost(&bed));
+	munmap_seen(&bed);
 }
 
 static void case_again(void)
@@ -347,15 +354,34 @@ static void case_mremap(void)
 	CHECK(peer_lost(&bed) && is_same(place, 0, LENGTH, 22)); /* what moved is not in the region */
 }
 
+static void dontneed_seen(struct bed *bed)
+{
+	same(bed, 0, LENGTH);
+	CHECK(madvise(bed->memory + PAGE, 3 * PAGE, MADV_DONTNEED) == 0);
+	CHECK(peer_zero(bed, PAGE, 3 * PAGE) && peer_same(bed, 0, PAGE, 22));
+	CHECK(peer_same(bed, 4 * PAGE, LENGTH - 4 * PAGE, 22));
+	same(bed, 0, LENGTH);
+}
+
 static void case_dontneed(void)
 {
 	struct bed bed = bed_new();
 
-	same(&bed, 0, LENGTH);
-	CHECK(madvise(bed.memory + PAGE, 3 * PAGE, MADV_DONTNEED) == 0);
-	CHECK(peer_zero(&bed, PAGE, 3 * PAGE) && peer_same(&bed, 0, PAGE, 22));
-	CHECK(peer_same(&bed, 4 * PAGE, LENGTH - 4 * PAGE, 22));
-	same(&bed, 0, LENGTH);
+	dontneed_seen(&bed);
+}
+
+/* Of memory that the driver was told by an address with a tag, as the kernel's own calls may be. */
+static void case_tagged(void)
+{
+	unsigned char *memory = memory_new(LENGTH);
+	struct bed bed = bed_before();
+
+	if (!tags_allow())
+		return;
+	bed = bed_flags(bed, with_tag(memory), LENGTH, THOLE_DRIVER_WRITE);
+	bed.memory = memory;
+	dontneed_seen(&bed);
+	munmap_seen(&bed);
 }
 
 static void case_mprotect(void)
@@ -393,16 +419,16 @@ static void case_file(void)
 	int fd = memfd_create("region", 0);
 	unsigned char *memory, byte;
 
-	CHECK(fd >= 0 && ftruncate(fd, LENGTH) == 0);
+	CHECK(fd >= 0 && ftruncate(fd, (off_t)LENGTH) == 0);
 	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(memory != MAP_FAILED);
 	bed = bed_flags(bed, memory, LENGTH, THOLE_DRIVER_WRITE);
 	same(&bed, 0, LENGTH);
-	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == contents(PAGE, 22));
-	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, 7 * PAGE) == 0);
+	CHECK(pread(fd, &byte, 1, (off_t)PAGE) == 1 && byte == contents(PAGE, 22));
+	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)PAGE, 7 * (off_t)PAGE) == 0);
 	CHECK(peer_zero(&bed, PAGE, 7 * PAGE));
 	same(&bed, 0, LENGTH);
-	CHECK(ftruncate(fd, 100 * PAGE) == 0);
+	CHECK(ftruncate(fd, 100 * (off_t)PAGE) == 0);
 	CHECK(peer_same(&bed, 0, 100 * PAGE, 22) && !peer_lost(&bed));
 	CHECK(peer_zero(&bed, 100 * PAGE, PAGE) && peer_lost(&bed));
 }
@@ -579,7 +605,7 @@ static void case_swap(void)
 
 static void *userfault_answer(void *argument)
 {
-	unsigned char page[PAGE];
+	unsigned char page[PAGE_MAX];
 	struct uffd_msg message;
 	int fd = *(int *)argument;
 
@@ -634,7 +660,10 @@ static void case_stuck(void)
 /* ---- Changes beside each other ------------------------------------------------------------------ */
 
 /* A view that takes a while to take away: of pages of zeros, which cost nothing, but for the last ones. */
-enum { LONG_PAGES = 32768, LONG_LAST = 4, LONG = LONG_PAGES * PAGE, LONG_FRONT = (LONG_PAGES - LONG_LAST) * PAGE };
+enum { LONG_PAGES = 32768, LONG_LAST = 4 };
+
+#define LONG (LONG_PAGES * PAGE)
+#define LONG_FRONT ((LONG_PAGES - LONG_LAST) * PAGE)
 
 struct beside {
 	struct driver driver;
@@ -824,7 +853,7 @@ static void case_mapping(void)
 	CHECK(fd >= 0 && request.offset == PAGE && request.length == LENGTH);
 	CHECK(mmap(NULL, LENGTH + PAGE, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED && errno == EINVAL);
 	CHECK(mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EINVAL);
-	CHECK(mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, fd, PAGE) == MAP_FAILED && errno == EINVAL);
+	CHECK(mmap(NULL, LENGTH, PROT_READ, MAP_SHARED, fd, (off_t)PAGE) == MAP_FAILED && errno == EINVAL);
 	CHECK(mmap(NULL, LENGTH + 2 * PAGE, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EINVAL);
 	CHECK(mmap(NULL, LENGTH + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EACCES);
 	CHECK(mmap(NULL, LENGTH + PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED);
@@ -911,7 +940,9 @@ static void case_many(void)
 /* Two processes that have attached each other's memory. Words of the first half of each are its owner's to write, of
  * the second its peer's; each says whose it is and where. Whatever is mapped and unmapped meanwhile, a word is one of
  * these or 0, and nobody waits for ever. */
-enum { RACE_PAGES = 128, RACE = RACE_PAGES * PAGE, RACERS = 2 };
+enum { RACE_PAGES = 128, RACERS = 2 };
+
+#define RACE (RACE_PAGES * PAGE)
 
 struct race {
 	struct thole_driver_offer offers[RACERS];
@@ -1110,11 +1141,11 @@ static const struct {
 	bool twice;
 } cases[] = {
 	CASE(plain, true), CASE(odd, true), CASE(untouched, true), CASE(reading, true), CASE(munmap, true),
-	CASE(again, true), CASE(mremap, true), CASE(dontneed, true), CASE(mprotect, true), CASE(huge, true),
-	CASE(file, true), CASE(fork, true), CASE(fork_peer, false), CASE(exit, false), CASE(kill, false),
-	CASE(exec, false), CASE(kill_peer, false), CASE(swap, true), CASE(userfault, true), CASE(stuck, false),
-	CASE(beside, false), CASE(withdraw, true), CASE(keys, false), CASE(users, false), CASE(limit, true),
-	CASE(mapping, false), CASE(chain, false), CASE(many, false),
+	CASE(again, true), CASE(mremap, true), CASE(dontneed, true), CASE(tagged, true), CASE(mprotect, true),
+	CASE(huge, true), CASE(file, true), CASE(fork, true), CASE(fork_peer, false), CASE(exit, false),
+	CASE(kill, false), CASE(exec, false), CASE(kill_peer, false), CASE(swap, true), CASE(userfault, true),
+	CASE(stuck, false), CASE(beside, false), CASE(withdraw, true), CASE(keys, false), CASE(users, false),
+	CASE(limit, true), CASE(mapping, false), CASE(chain, false), CASE(many, false),
 };
 
 static bool wanted(const char *name, int argc, char **argv)

@@ -1324,7 +1324,7 @@ static void case_counted(struct side *side)
 	held_pull(&held, FRAMES * side->frame);
 	held_wait_sent(&held);
 	CHECK(ioctl(held.sockets[CHANNEL_BULK], SIOCOUTQ, &counted) == 0);
-	CHECK(held.driver.shared->sent == FRAMES && counted >= (FRAMES + 1) * PAGE);
+	CHECK(held.driver.shared->sent == FRAMES && counted >= (FRAMES + 1) * getpagesize());
 	say(side);
 }
 
@@ -1509,10 +1509,11 @@ static void case_collected(struct side *side)
 enum {
 	OTHER = 8, /* names of further windows */
 	THERE = 9,
-	LOCKED = 16 * PAGE, /* bytes of windows */
 	LOCKED_FETCHES = 600, /* more than the kernel has workers of a kind for */
 	LOCKED_BYTES = 8, /* of each of these */
 };
+
+#define LOCKED (16 * PAGE) /* bytes of windows */
 
 /* A second connection, to windows in a second region: the first half. */
 static void locked_drive(struct side *side, struct side *more)

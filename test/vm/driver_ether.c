@@ -65,12 +65,12 @@ static void end_free(struct end *end)
 
 static struct thole_driver_frame *place_in(const struct end *end, uint32_t n)
 {
-	return (void *)(end->mapped + PAGE + (size_t)(n % end->bind.places_in) * end->bind.place);
+	return (void *)(end->mapped + THOLE_DRIVER_FRAMES_AT + (size_t)(n % end->bind.places_in) * end->bind.place);
 }
 
 static struct thole_driver_frame *place_out(const struct end *end, uint32_t n)
 {
-	return (void *)(end->mapped + PAGE + (size_t)end->bind.places_in * end->bind.place +
+	return (void *)(end->mapped + THOLE_DRIVER_FRAMES_AT + (size_t)end->bind.places_in * end->bind.place +
 			(size_t)(n % end->bind.places_out) * end->bind.place);
 }
 

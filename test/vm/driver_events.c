@@ -19,7 +19,9 @@
 #include "driver.h"
 #include "stuck.h"
 
-enum { PAGES = 300, LENGTH = PAGES * PAGE };
+enum { PAGES = 300 };
+
+#define LENGTH (PAGES * PAGE)
 
 /* What cases start from: a region over memory with contents, pinned. */
 struct bed {
@@ -120,33 +122,39 @@ static void same(const struct bed *bed)
 
 static int use(const struct bed *bed)
 {
-	static unsigned char other[LENGTH];
+	static unsigned char other[PAGES * PAGE_MAX];
 
 	return copy(&bed->driver, bed->id, 0, other, LENGTH, 0);
 }
 
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
+static void munmap_seen(struct bed *bed)
+{
+	void *again;
+
+	same(bed);
+	CHECK(munmap(bed->memory, LENGTH) == 0);
+	gone(bed);
+	CHECK(use(bed) == -EFAULT); /* declared still, but there is nothing */
+	CHECK(pages_pinned() == 0);
+	again = mmap(bed->memory, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	CHECK(again == bed->memory);
+	fill(bed->memory, LENGTH, 2);
+	same(bed);
+}
+
 static void case_munmap(void)
 {
 	struct bed bed = bed_new();
-	void *again;
 
-	same(&bed);
-	CHECK(munmap(bed.memory, LENGTH) == 0);
-	gone(&bed);
-	CHECK(use(&bed) == -EFAULT); /* declared still, but there is nothing */
-	CHECK(pages_pinned() == 0);
-	again = mmap(bed.memory, LENGTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	CHECK(again == bed.memory);
-	fill(bed.memory, LENGTH, 2);
-	same(&bed);
+	munmap_seen(&bed);
 }
 
 static void case_munmap_part(void)
 {
 	struct bed bed = bed_new();
-	unsigned char other[PAGE];
+	unsigned char other[PAGE_MAX];
 
 	CHECK(munmap(bed.memory + 200 * PAGE, PAGE) == 0);
 	gone(&bed);
@@ -169,14 +177,35 @@ static void case_mremap(void)
 	same(&bed);
 }
 
+static void dontneed_seen(struct bed *bed)
+{
+	CHECK(madvise(bed->memory + PAGE, 3 * PAGE, MADV_DONTNEED) == 0);
+	gone(bed);
+	CHECK(bed->memory[PAGE] == 0);
+	same(bed);
+}
+
 static void case_dontneed(void)
 {
 	struct bed bed = bed_new();
 
-	CHECK(madvise(bed.memory + PAGE, 3 * PAGE, MADV_DONTNEED) == 0);
-	gone(&bed);
-	CHECK(bed.memory[PAGE] == 0);
-	same(&bed);
+	dontneed_seen(&bed);
+}
+
+/* Of memory that the driver was told by an address with a tag, as the kernel's own calls may be. */
+static void case_tagged(void)
+{
+	unsigned char *memory = memory_new(LENGTH);
+	struct bed bed;
+
+	if (!tags_allow())
+		return;
+	fill(memory, LENGTH, 1);
+	bed = bed_over(with_tag(memory), LENGTH);
+	bed.memory = memory;
+	dontneed_seen(&bed);
+	bed.generation = bed.driver.shared->generations[bed.id];
+	munmap_seen(&bed);
 }
 
 static void case_mprotect(void)
@@ -229,7 +258,7 @@ static struct bed bed_of_file(int *fd_p)
 	unsigned char *memory;
 
 	*fd_p = memfd_create("region", 0);
-	CHECK(*fd_p >= 0 && ftruncate(*fd_p, LENGTH) == 0);
+	CHECK(*fd_p >= 0 && ftruncate(*fd_p, (off_t)LENGTH) == 0);
 	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, *fd_p, 0);
 	CHECK(memory != MAP_FAILED);
 	fill(memory, LENGTH, 1);
@@ -243,12 +272,12 @@ static void case_hole(void)
 	unsigned char byte;
 
 	same(&bed);
-	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == contents(PAGE, 99));
-	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PAGE, 7 * PAGE) == 0);
+	CHECK(pread(fd, &byte, 1, (off_t)PAGE) == 1 && byte == contents(PAGE, 99));
+	CHECK(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)PAGE, 7 * (off_t)PAGE) == 0);
 	gone(&bed);
 	CHECK(bed.memory[PAGE] == 0);
 	same(&bed);
-	CHECK(pread(fd, &byte, 1, PAGE) == 1 && byte == contents(PAGE, 99));
+	CHECK(pread(fd, &byte, 1, (off_t)PAGE) == 1 && byte == contents(PAGE, 99));
 }
 
 static void case_truncate(void)
@@ -256,10 +285,10 @@ static void case_truncate(void)
 	int fd;
 	struct bed bed = bed_of_file(&fd);
 
-	CHECK(ftruncate(fd, 100 * PAGE) == 0);
+	CHECK(ftruncate(fd, 100 * (off_t)PAGE) == 0);
 	gone(&bed);
 	CHECK(use(&bed) == -EFAULT);
-	CHECK(ftruncate(fd, LENGTH) == 0);
+	CHECK(ftruncate(fd, (off_t)LENGTH) == 0);
 	CHECK(bed.memory[99 * PAGE] == contents(99 * PAGE, 1) && bed.memory[100 * PAGE] == 0);
 	same(&bed);
 }
@@ -278,7 +307,7 @@ static void case_writeback(void)
 	CHECK(mkdtemp(folder) && mount("none", folder, "ramfs", 0, NULL) == 0);
 	CHECK(chdir(folder) == 0 && (fd = open("file", O_RDWR | O_CREAT, 0600)) >= 0 && chdir("/") == 0);
 	CHECK(umount2(folder, MNT_DETACH) == 0 && rmdir(folder) == 0);
-	CHECK(ftruncate(fd, LENGTH) == 0);
+	CHECK(ftruncate(fd, (off_t)LENGTH) == 0);
 	memory = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(memory != MAP_FAILED);
 	id = declare(&driver, memory, LENGTH, THOLE_DRIVER_WRITE);
@@ -341,7 +370,9 @@ static void case_fork(void)
 	stayed(&bed);
 }
 
-enum { SHARED_PAGES = 4096, SHARED = SHARED_PAGES * PAGE };
+enum { SHARED_PAGES = 4096 };
+
+#define SHARED (SHARED_PAGES * PAGE)
 
 /* How many pages are pinned until all of a region are, beside a child that has them, too. */
 static uint64_t pins_beside_child(const struct driver *driver, unsigned char *memory, uint32_t flags,
@@ -470,7 +501,7 @@ static int userfault_over(unsigned char *memory)
 /* Answers for each page that is asked for. */
 static void *userfault_answer(void *argument)
 {
-	unsigned char page[PAGE];
+	unsigned char page[PAGE_MAX];
 	struct uffd_msg message;
 	int fd = *(int *)argument;
 
@@ -827,7 +858,7 @@ static void chase_change(struct chase *chase, size_t page)
 
 static void *chase_answer(void *argument)
 {
-	static const unsigned char zeros[PAGE];
+	static const unsigned char zeros[PAGE_MAX];
 	struct chase *chase = argument;
 	struct uffd_msg message;
 
@@ -921,7 +952,7 @@ static void become_other(void)
 
 static void case_limit(void)
 {
-	unsigned char *memory = memory_new(LENGTH), other[PAGE];
+	unsigned char *memory = memory_new(LENGTH), other[PAGE_MAX];
 	struct driver driver;
 	struct thole_driver_pin answer;
 	uint32_t ids[4];
@@ -951,7 +982,7 @@ static void case_order(void)
 {
 	static const uint32_t states[] = {THOLE_DRIVER_PINNED, THOLE_DRIVER_INVALID, THOLE_DRIVER_PINNED,
 					  THOLE_DRIVER_PINNED};
-	unsigned char *memory = memory_new(LENGTH), other[PAGE];
+	unsigned char *memory = memory_new(LENGTH), other[PAGE_MAX];
 	struct driver driver, other_driver;
 	struct thole_driver_pin answer;
 	uint32_t ids[4], other_id;
@@ -994,7 +1025,7 @@ static void case_arguments(void)
 	CHECK(declare_vector(&bed.driver, segments, THOLE_DRIVER_SEGMENTS + 1, 0) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, bed.memory, 0, 0) == 0 && errno == EINVAL);
 	CHECK(declare(&bed.driver, bed.memory, PAGE, 8) == 0 && errno == EINVAL);
-	CHECK(declare(&bed.driver, (void *)PAGE, (size_t)1 << 36, 0) == 0 && errno == EINVAL);
+	CHECK(declare(&bed.driver, (void *)PAGE, 4 * (size_t)THOLE_DRIVER_PAGES * PAGE, 0) == 0 && errno == EINVAL);
 	CHECK(pin(&bed.driver, bed.id, LENGTH + 1, 0, &answer) == -EINVAL);
 	CHECK(pin(&bed.driver, 0, 1, 0, &answer) == -ENOENT && pin(&bed.driver, UINT32_MAX, 1, 0, &answer) == -ENOENT);
 	CHECK(copy(&bed.driver, bed.id, LENGTH, bed.memory, 1, 0) == -EINVAL);
@@ -1050,7 +1081,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(mprotect), CASE(split),
+	CASE(munmap), CASE(munmap_part), CASE(mremap), CASE(dontneed), CASE(tagged), CASE(mprotect), CASE(split),
 	CASE(collapse), CASE(hole), CASE(truncate), CASE(writeback), CASE(fork), CASE(shared), CASE(exec), CASE(exit),
 	CASE(kill), CASE(userfault), CASE(stuck), CASE(stuck_call), CASE(locked), CASE(locked_killed),
 	CASE(swap), CASE(shrink), CASE(vector), CASE(overlapping), CASE(background), CASE(changing), CASE(chased),

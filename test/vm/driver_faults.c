@@ -22,7 +22,9 @@
 
 #include "driver.h"
 
-enum { PAGES = 40, LENGTH = PAGES * PAGE, PORT = 4100, MOST = 2000 /* faults of one call */ };
+enum { PAGES = 40, PORT = 4100, MOST = 2000 /* faults of one call */ };
+
+#define LENGTH (PAGES * PAGE)
 
 static int nth;     /* where a thread says which fault it is to have */
 static int refusal; /* the errno of a call that had one */

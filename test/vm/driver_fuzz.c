@@ -16,7 +16,10 @@
 #include "driver.h"
 #include "transport/datagram/wire/codec.h"
 
-enum { THREADS = 4, DRIVERS = 3, AREA = 96 * PAGE, FRAMES = 200 * PAGE, PORT = 4100, WINDOWS = 6, FRAME = 1000 };
+enum { THREADS = 4, DRIVERS = 3, PORT = 4100, WINDOWS = 6, FRAME = 1000, FRAME_MXOE = 4096 };
+
+#define AREA (96 * PAGE)
+#define FRAMES (200 * PAGE)
 
 static struct driver drivers[DRIVERS];
 static uint32_t *rings[DRIVERS]; /* of events; one is not mapped */
@@ -381,7 +384,7 @@ static void host_fetch(uint64_t *state, unsigned own)
 		.window = below(state, WINDOWS) | (below(state, 4) ? 0 : number(state, PAGE) << 16),
 		.transfer = host_transfer(state, own), .length = number(state, 64 * PAGE),
 		.region_offset = number(state, 16 * PAGE), .connection = 1, .region = hosts[own].region,
-		.frame = below(state, 8) ? PAGE : (uint32_t)next(state)};
+		.frame = below(state, 8) ? FRAME_MXOE : (uint32_t)next(state)};
 
 	(void)ioctl(hosts[own].driver.fd, THOLE_DRIVER_FETCH, &fetch);
 }
@@ -392,16 +395,16 @@ static void host_frame(uint64_t *state, unsigned to)
 	bool data = below(state, 2);
 	struct packet packet = {.type = data ? PACKET_DATA : PACKET_PULL, .to = HOST_NUMBER + to,
 				.from = HOST_NUMBER + !to, .session = 50 + to};
-	uint8_t bytes[14 + PACKET_HEAD_MAX + PAGE] = {0};
+	uint8_t bytes[14 + PACKET_HEAD_MAX + FRAME_MXOE] = {0};
 	size_t length;
 
 	if (data) {
 		packet.data.transfer = host_transfer(state, to);
-		packet.data.offset = below(state, 64) * PAGE;
-		packet.length = PAGE;
+		packet.data.offset = below(state, 64) * FRAME_MXOE;
+		packet.length = FRAME_MXOE;
 	} else {
 		packet.pull = (struct packet_pull){.window = number(state, WINDOWS), .transfer = next(state),
-						   .total = number(state, 64 * PAGE), .frame = PAGE,
+						   .total = number(state, 64 * PAGE), .frame = FRAME_MXOE,
 						   .offset = number(state, 64 * PAGE),
 						   .length = (uint32_t)below(state, 9 * PAGE)};
 		packet_pull_place(&packet.pull);

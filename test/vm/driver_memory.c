@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "thole.h"
 
-enum { PAGE = 4096, PAGES = 256, LENGTH = PAGES * PAGE };
+enum { PAGES = 256 };
+
+#define PAGE ((size_t)getpagesize())
+#define LENGTH (PAGES * PAGE)
 
 #define CHECK(condition) \
 	do { \

@@ -25,6 +25,7 @@ enum {
 	HOST_INDEX = 7,
 	SESSION = 0x11111111, PEER_SESSION = 0x22222222,
 	LENGTH = 300000,
+	HALF = 2 << 20, /* of the region */
 	PLACE = 1000, /* where the host's window begins in a page */
 	WINDOW = 5 | 9 << 8,
 	FRAME_MAX = 9200,
@@ -132,8 +133,8 @@ static void endpoint_open(void)
 	test.way = map(THOLE_DRIVER_CONNECTIONS * sizeof(*test.way), THOLE_DRIVER_AT_WAYS);
 	test.way += test.connection;
 	test.way->host_index = HOST_INDEX;
-	test.memory = memory_new(2 * HUGE);
-	test.region = declare(&test.driver, test.memory, 2 * HUGE, THOLE_DRIVER_WRITE);
+	test.memory = memory_new(2 * HALF);
+	test.region = declare(&test.driver, test.memory, 2 * HALF, THOLE_DRIVER_WRITE);
 	CHECK(test.region != 0);
 }
 
@@ -355,7 +356,7 @@ static void fetch_one(const struct codec *codec)
 	check_from(0, LENGTH);
 	CHECK(!program_has() || test.driver.shared->asked_again); /* what comes once more may come behind the end */
 	CHECK(test.driver.shared->received_bytes == LENGTH && test.way->heard > 0);
-	memset(test.memory, 0, HUGE);
+	memset(test.memory, 0, HALF);
 	CHECK(fetch(7) == 0);
 	serve(7, 0);
 	check_from(0, 7);
@@ -394,7 +395,7 @@ static void case_vanish(void)
 	CHECK(fetch(LENGTH) == 0);
 	CHECK(host_hears(&packet, bytes, WAIT_MS));
 	await_pins();
-	CHECK(madvise(test.memory, 2 * HUGE, MADV_DONTNEED) == 0);
+	CHECK(madvise(test.memory, 2 * HALF, MADV_DONTNEED) == 0);
 	answer(&packet.pull, &count, 0);
 	serve(LENGTH, 0);
 	check_from(0, LENGTH);
@@ -467,11 +468,11 @@ static void case_strange(void)
 
 static void expose(void)
 {
-	struct thole_driver_window window = {.window = WINDOW, .offset = HUGE + 3, .length = LENGTH,
+	struct thole_driver_window window = {.window = WINDOW, .offset = HALF + 3, .length = LENGTH,
 					     .connection = test.connection, .region = test.region};
 
 	for (size_t i = 0; i < LENGTH; i++)
-		test.memory[HUGE + 3 + i] = pattern(i);
+		test.memory[HALF + 3 + i] = pattern(i);
 	CHECK(ioctl(test.driver.fd, THOLE_DRIVER_WINDOW, &window) == 0);
 }
 
@@ -577,7 +578,7 @@ static void case_refused(void)
 	AWAIT(test.driver.shared->malformed == malformed + 1);
 	CHECK(!host_hears(&packet, bytes, SOON_MS) && !program_has());
 	/* memory that is no more: the program answers, and is told so */
-	CHECK(munmap(test.memory + HUGE, HUGE) == 0);
+	CHECK(munmap(test.memory + HALF, HALF) == 0);
 	pull = pull_of(0, 4096);
 	say(&pull);
 	while (!test.events->events[0].stamp)
@@ -808,7 +809,7 @@ static void cost_serve(void)
 	struct thole_driver_bind bind = {.interface = if_nametoindex("pb"), .endpoint = THEIRS,
 					 .ethertype = THOLE_DRIVER_ETHERTYPE_MXOE};
 	struct thole_driver_connection back = connection_to(OURS);
-	struct thole_driver_window window = {.window = WINDOW | PLACE << 16, .offset = PLACE, .length = HUGE};
+	struct thole_driver_window window = {.window = WINDOW | PLACE << 16, .offset = PLACE, .length = HALF};
 	struct driver driver = driver_open();
 
 	back.session = PEER_SESSION;
@@ -817,7 +818,7 @@ static void cost_serve(void)
 	memcpy(back.address, test.mac[0], MAC);
 	CHECK(ioctl(driver.fd, THOLE_DRIVER_BIND, &bind) == 0 && ioctl(driver.fd, THOLE_DRIVER_CONNECTION, &back) == 0);
 	window.connection = back.id;
-	window.region = declare(&driver, memory_new(2 * HUGE), 2 * HUGE, 0);
+	window.region = declare(&driver, memory_new(2 * HALF), 2 * HALF, 0);
 	CHECK(ioctl(driver.fd, THOLE_DRIVER_WINDOW, &window) == 0);
 }
 
@@ -832,10 +833,10 @@ static void cost(void)
 	for (unsigned round = 0; round <= COST_ROUNDS; round++) {
 		if (round == 1) /* all is pinned now */
 			start = clock_now_ns();
-		CHECK(fetch(HUGE) == 0 && fetched(WAIT_MS) == 0);
+		CHECK(fetch(HALF) == 0 && fetched(WAIT_MS) == 0);
 	}
 	ns = clock_now_ns() - start;
-	printf("row bulk_driver_mxoe %.4f\n", (double)ns / instructions_each_ns() / ((double)COST_ROUNDS * HUGE));
+	printf("row bulk_driver_mxoe %.4f\n", (double)ns / instructions_each_ns() / ((double)COST_ROUNDS * HALF));
 }
 
 int main(int argc, char **argv)

@@ -240,7 +240,7 @@ static void case_nonsense(void)
 /* Where things are shown and where not; a ring that nobody has mapped is told nothing. */
 static void case_mapping(void)
 {
-	static const uint64_t wrong[] = {PAGE, THOLE_DRIVER_AT_EVENTS - PAGE, THOLE_DRIVER_AT_EVENTS + PAGE,
+	const uint64_t wrong[] = {PAGE, THOLE_DRIVER_AT_EVENTS - PAGE, THOLE_DRIVER_AT_EVENTS + PAGE,
 					 UINT64_C(1) << 40};
 	struct driver driver = driver_open();
 	struct bed bed = {.driver = driver, .memory = memory_new(PAGE)};

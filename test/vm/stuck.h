@@ -85,7 +85,7 @@ static inline int stuck_open(void)
 	CHECK(mount("none", name, "fuse", 0, options) == 0);
 	CHECK(pthread_create(&thread, NULL, stuck_serve, NULL) == 0);
 	CHECK((fd = open(name, O_RDONLY)) >= 0 && umount2(name, MNT_DETACH) == 0);
-	CHECK(fstat(fd, &state) == 0 && state.st_size == STUCK * PAGE); /* by which the kernel knows it */
+	CHECK(fstat(fd, &state) == 0 && state.st_size == STUCK * (off_t)PAGE); /* by which the kernel knows it */
 	return fd;
 }
 
