@@ -35,7 +35,11 @@ OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF
 
 def _named(words: list[str]) -> tuple[str, ...]:
     """Modules of the commands that these words may mean: of one that is named first it alone, which starts sooner."""
-    return tuple(name for name in COMMANDS if words and _command_of(name) == words[0]) or COMMANDS
+    return tuple(name for name in COMMANDS if words and _command_of(name) == words[0] and _is_here(name)) or COMMANDS
+
+
+def _is_here(module: str) -> bool:
+    return importlib.util.find_spec(module.partition(".")[0]) is not None
 
 
 def _command_of(module: str) -> str:
@@ -49,7 +53,7 @@ def parser(modules: tuple[str, ...] = COMMANDS) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"thole {__version__}")
     commands = top.add_subparsers(metavar="command", required=True)
     for name in modules:
-        if importlib.util.find_spec(name.partition(".")[0]):
+        if _is_here(name):
             importlib.import_module(name).add_parser(commands)
     for command in commands.choices.values():
         command.set_defaults(parser=command)

@@ -129,7 +129,7 @@ static inline void contention_judge(struct contention *contention, uint64_t now_
 	else if (contention->bought < CONTENTION_SLEEPS_MAX)
 		contention->bought *= 2;
 	contention->sleeps = contention->bought;
-	contention->until_found = false;
+	contention->until_found = contention->vain = false; /* what the caller did since earlier ones says nothing */
 	contention->lost_ns = now_ns;
 	contention->found = found;
 }
@@ -141,6 +141,7 @@ static inline void contention_yielded(struct contention *contention, uint64_t no
 	if (waited_ns >= CONTENTION_LONG_NS && contention->sleeps == 0 && now_ns >= contention->denied_ns) {
 		contention->sleeps = 1;
 		contention->until_found = true;
+		contention->vain = false;
 		contention->lost_ns = now_ns;
 		contention->waits_found = found;
 	}

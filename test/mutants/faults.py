@@ -2085,8 +2085,8 @@ FAULTS = [
     Fault(
         "sleeps that strangers have bought end with what is found",
         CONTENTION,
-        "\tcontention->until_found = false;\n",
-        "",
+        "\tcontention->until_found = contention->vain = false; /*",
+        "\tcontention->vain = false; /*",
     ),
     Fault(
         "who is to yield always sleeps",
@@ -2198,6 +2198,12 @@ FAULTS = [
         CONTENTION,
         "\tif (kept)\n\t\tcontention_deny(contention, now_ns);\n",
         "",
+    ),
+    Fault(
+        "who polls between two lots of sleeps is taken for one that computes",
+        CONTENTION,
+        "contention->until_found = contention->vain = false;",
+        "contention->until_found = false;",
     ),
     Fault(
         "who computes with what it found is taken for one that a sleep kept from computing",

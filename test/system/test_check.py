@@ -349,8 +349,19 @@ def test_check__goes_on_when_it_was_stopped(thole: Tool, tmp_path: Path) -> None
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(2 * check.LOOK_S)
         os.kill(process.pid, signal.SIGCONT)
-        _, err = process.communicate("\n", timeout=WAIT_S)
+        try:
+            _, err = process.communicate("\n", timeout=WAIT_S)
+        finally:
+            process.kill()
         assert process.returncode == 3, err
+
+
+def test_check__an_alarm_that_was_set_before_ends_the_job(thole: Tool, tmp_path: Path) -> None:
+    """As `perl -e 'alarm 600; exec @ARGV'` limits a command's time."""
+    hydra = script(tmp_path / "mpiexec", f'test "$1" = --version && {{ {HYDRA}; exit; }}\nexec sleep {WAIT_S:.0f}')
+    line = [*thole.command, "run", "--check", str(hydra), "-n", "1", "true"]
+    done = subprocess.run(line, capture_output=True, check=False, timeout=WAIT_S, preexec_fn=lambda: signal.alarm(2))
+    assert done.returncode == 128 + signal.SIGALRM, done.stderr
 
 
 def test_check__ends_the_launcher_where_it_is_killed(thole: Tool, tmp_path: Path) -> None:

@@ -843,9 +843,11 @@ def test_families__every_row_is_complete() -> None:
 
 def test_without_the_laboratory() -> None:
     """The product alone has all of its commands but the one that needs hosts and MPIs to compare."""
-    code = "import sys; sys.modules['thole_lab'] = None; from thole import cli; cli.parser().print_help()"
+    without = "import sys; sys.modules['thole_lab'] = None; from thole import cli; "
+    code = without + "cli.parser().print_help(); cli.main(['compare'])"
     env = clean_environment(PYTHONPATH=str(ROOT / "python"))
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert " run " in done.stdout and " tune " in done.stdout
+    assert "invalid choice: 'compare'" in done.stderr and "'tune'" in done.stderr, done.stderr
     assert " compare " not in done.stdout

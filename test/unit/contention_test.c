@@ -319,6 +319,27 @@ static void vain__kept_it_from_computing(void **state)
 	assert_true(contention_sleeps(&thread.contention));
 }
 
+/* Between sleeps that are used up and those that are bought next it polls, and that is no computing. */
+static void vain__before_others_were_bought(void **state)
+{
+	struct thread thread = begun();
+
+	(void)state;
+	thread_loses_freely(&thread);
+	thread_loses(&thread);
+	contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, 0);
+	while (!contention_slept(&thread.contention, thread.found))
+		;
+	thread_loses(&thread);
+	assert_false(contention_computed(&thread.contention, thread.now_ns, thread.found));
+	assert_true(contention_sleeps(&thread.contention));
+	contention_slept_in_vain(&thread.contention, thread.now_ns, thread.found, 0);
+	assert_true(contention_expires(&thread.contention, thread.now_ns + CONTENTION_AGE_NS, thread.found));
+	contention_yielded(&thread.contention, thread.now_ns, CONTENTION_LONG_NS, thread.found);
+	assert_false(contention_computed(&thread.contention, thread.now_ns, thread.found));
+	assert_true(contention_sleeps(&thread.contention));
+}
+
 /* Nor has one beside which other threads of its process have run in each of some sleeps that were in vain. */
 static void vain__while_others_ran(void **state)
 {
@@ -1091,6 +1112,7 @@ int main(void)
 		cmocka_unit_test(wait__long),
 		cmocka_unit_test(wait__long_beside_strangers),
 		cmocka_unit_test(vain__kept_it_from_computing),
+		cmocka_unit_test(vain__before_others_were_bought),
 		cmocka_unit_test(vain__while_others_ran),
 		cmocka_unit_test(loss__is_forgotten),
 		cmocka_unit_test(endpoint__sleeps_while_others_have_its_core),

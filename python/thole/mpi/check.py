@@ -285,11 +285,15 @@ def say(sentence: str) -> None:
     _write(f"thole: {sentence}\n".encode(errors="backslashreplace"))
 
 
-def _wait(process: subprocess.Popen[bytes], sieve: Filter, witness: Witness) -> int:
-    """Until the launcher has ended; signals that it has not got by itself are handed on. A refused rank ends it."""
+def _wait(process: subprocess.Popen[bytes], sieve: Filter, witness: Witness, alarm: float) -> int:
+    """Until the launcher has ended; signals that it has not got by itself are handed on. A refused rank ends it, and
+    the alarm that was to come to this process at a time, if any (0: none)."""
     refused = asked = 0.0  # since when
     while process.poll() is None:
         now = time.monotonic()
+        if alarm and now > alarm:
+            alarm = 0.0
+            process.send_signal(signal.SIGALRM)
         if not refused and any(rank.state == "refused" for rank in list(sieve.ranks)):
             refused = now
         if asked and now > asked + KILLED_S:
@@ -320,16 +324,17 @@ def _beginner(mask: set[int | signal.Signals]) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[set[int | signal.Signals]]:
-    """Those that are handed on, and a child's end, wait to be asked for; gives the mask of before, which comes back.
+def _signals_held() -> Iterator[tuple[set[int | signal.Signals], float]]:
+    """Those that are handed on, and a child's end, wait to be asked for; gives the mask of before, which comes back,
+    and when an alarm was to come that whoever started this process has set (0: none).
 
     A timer's come between them, for a look: sigtimedwait makes a signal up if this process is stopped, and goes on
     after its time.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*HANDED_ON, signal.SIGCHLD))
-    signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
-        yield before
+        yield before, left and time.monotonic() + left
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.sigtimedwait({signal.SIGALRM}, 0)
@@ -340,7 +345,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
     """Run a launch and judge it; the exit status is the launcher's, unless that is 0 and a rank was without Thole."""
     sieve = Filter(secrets.token_hex(6), _write)
     words = wrap(way, command, names, ucx, sieve.token)
-    with _signals_held() as mask, contextlib.closing(Witness()) as witness:
+    with _signals_held() as (mask, alarm), contextlib.closing(Witness()) as witness:
         begun = _beginner(mask)
         try:
             process = subprocess.Popen(words, stderr=subprocess.PIPE, preexec_fn=begun, close_fds=False)
@@ -354,7 +359,7 @@ def run(way: Launch, command: list[str], names: list[str], ucx: str = "") -> int
             process.terminate()
             process.wait()
             raise not_run("a thread of --check", OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), "") from None
-        status = _wait(process, sieve, witness)
+        status = _wait(process, sieve, witness, alarm)
         reader.join(LAST_WORDS_S)
     verdict = judge(list(sieve.ranks), status)
     for line in verdict.lines + verdict.failures:
