@@ -153,12 +153,9 @@ void evidence_reason(const struct evidence *evidence, const struct report *repor
 		snprintf(reason, REASON_MAX,
 			 "it loaded Thole's library for UCX, but opened no endpoint: its MPI went another way, or it "
 			 "ended first");
-	else if (*evidence->fabric)
+	else if (*evidence->fabric || *evidence->mpi)
 		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider, or it ended first",
-			 evidence->fabric);
-	else if (*evidence->mpi)
-		snprintf(reason, REASON_MAX, "it loaded %.300s, which did not load Thole's provider, or it ended first",
-			 evidence->mpi);
+			 *evidence->fabric ? evidence->fabric : evidence->mpi);
 	else
 		snprintf(reason, REASON_MAX, "%.300s was not seen to load an MPI", program);
 }
