@@ -5,6 +5,9 @@
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# Where loader and pkg-config look on Debian. Meson asks dpkg-architecture, which comes with the tools to make packages.
+LIBDIR  ?= $(if $(wildcard /etc/debian_version),$(shell $(TOOL)/python -c \
+	'import sysconfig; name = sysconfig.get_config_var("MULTIARCH"); print(f"lib/{name}" if name else "")'))
 MPIS    ?= mpich openmpi impi
 PYTEST  ?=
 BENCH   ?=
@@ -33,6 +36,7 @@ FAILED = $(TOOL)/python test/failed.py --build $(BUILD)
 # Folders of the user's, whose names may have blanks: abspath would take each for several.
 STAGE = $(if $(DESTDIR),"$(if $(filter /%,$(firstword $(DESTDIR))),,$(CURDIR)/)$(DESTDIR)")
 MESON := PATH="$(abspath $(TOOL)):$$PATH" $(TOOL)/meson
+BELOW = -Dprefix="$(PREFIX)" $(if $(LIBDIR),-Dlibdir="$(LIBDIR)")
 # What make by sudo has made is root's; Meson would say so in a traceback.
 OWN = test ! -e $(1) || test -w $(1) || { echo "thole: $(1) is another user's, as after sudo make;" \
 	"sudo rm -r $(1), or name another folder: BUILD=..." >&2; exit 2; }
@@ -56,7 +60,7 @@ help:
 	@echo "make system   only what pytest runs: the tool, MPIs, MX programs (PYTEST='-k NAME' passes arguments)"
 	@echo "make sim      whole endpoints over a simulated network that loses frames and hosts: SEEDS=n histories"
 	@echo "make mutants  put small faults into the protocol code, one by one: does a test notice? (MUTANTS='name' for some)"
-	@echo "make install  install below PREFIX ($(PREFIX)); DESTDIR is honoured"
+	@echo "make install  install below PREFIX ($(PREFIX)), libraries in LIBDIR there; DESTDIR is honoured"
 	@echo "make uninstall  take that back"
 	@echo "make driver-package  the kernel driver as a Debian package for DKMS, in $(BUILD)/package"
 	@echo "make wheel    a Python wheel with all of it, for glibc 2.34 and later, in $(BUILD)/wheel"
@@ -154,8 +158,8 @@ install: $(TOOL)/meson
 	@tools/packages.sh build
 	@tools/packages.sh install
 	@test -f $(BUILD)/release/build.ninja || \
-		$(MESON) setup $(BUILD)/release -Dtests=false -Dbuildtype=release -Dprefix="$(PREFIX)"
-	@$(MESON) configure $(BUILD)/release -Dprefix="$(PREFIX)"
+		$(MESON) setup $(BUILD)/release -Dtests=false -Dbuildtype=release $(BELOW)
+	@$(MESON) configure $(BUILD)/release $(BELOW)
 	@$(MESON) compile -C $(BUILD)/release
 	@$(MESON) install -C $(BUILD)/release --no-rebuild $(if $(DESTDIR),--destdir $(STAGE))
 	@$(TELL_LOADER)

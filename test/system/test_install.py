@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -255,6 +256,26 @@ def test_install__tells_the_loader(build: Path, tmp_path: Path) -> None:
     for number, what in enumerate(("install", "uninstall"), 1):
         ran(*make, what, f"PREFIX={tmp_path}/to", env=env)
         assert told.read_text() == "told\n" * number
+
+
+def test_install__where_debian_looks_for_libraries(build: Path, tmp_path: Path) -> None:
+    """Also where nobody tells Meson: dpkg-architecture comes with the tools that make packages."""
+    meson_below(build)
+    if not Path("/etc/debian_version").exists():
+        pytest.skip("this is not Debian")
+    toy_of(tmp_path)
+    recipe = "project('toy')\ninstall_data('meson.build', install_dir: get_option('libdir'))\n"
+    (tmp_path / "meson.build").write_text(recipe)
+    fake = tmp_path / "bin" / "dpkg-architecture"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nexit 127\n")
+    fake.chmod(0o755)
+    env = clean_environment(XDG_STATE_HOME=str(tmp_path), PATH=f"{fake.parent}:{os.environ['PATH']}")
+    make = ("make", "-f", ROOT / "Makefile", "-C", tmp_path, f"TOOL={Path(sys.executable).parent}")
+    ran(*make, "install", f"PREFIX={tmp_path}/to", env=env)
+    assert (tmp_path / "to" / "lib" / sysconfig.get_config_var("MULTIARCH") / "meson.build").exists()
+    ran(*make, "install", f"PREFIX={tmp_path}/to", "LIBDIR=library", env=env)
+    assert (tmp_path / "to" / "library" / "meson.build").exists()
 
 
 def test_make__a_build_folder_of_another_user(build: Path, tmp_path: Path) -> None:
