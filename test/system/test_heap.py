@@ -94,6 +94,24 @@ if __name__ == "__main__":
 """
 
 
+ALIGNED = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+	void *memory;
+
+	for (int i = 0; i < 10; i++) {
+		if (posix_memalign(&memory, 64, i % 2 ? 64 : 1 << 21) != 0)
+			return 1;
+		free(memory);
+	}
+	puts("aligned ok");
+	return 0;
+}
+"""
+
+
 def library(build: Path) -> Path:
     path = build / "heap" / "libthole-heap.so"
     if not path.exists():
@@ -169,3 +187,24 @@ def test_the_variable_reaches_ranks_and_leaves_the_users(mpi: InstalledMpi, buil
     command = [*mpi.tool.command, "run", "--shared-heap", *mpi.command(2, mpi.python, "-c", code)]
     done = process.run(command, mpi.environment(LD_PRELOAD="libm.so.6"), TIMEOUT_S, None)
     assert done.output.count(f"preloaded {library(build)}:libm.so.6") == 2, done.output + done.errors
+
+
+@pytest.mark.over("mpich", "openmpi4")
+@pytest.mark.parametrize("preloaded", [False, True])
+def test_a_sanitizer_keeps_the_memory(mpi: InstalledMpi, build: Path, tmp_path: Path, preloaded: bool) -> None:
+    """That of gcc hears of half of what is allocated beside another library, and died of that."""
+    library(build)
+    source, program = tmp_path / "aligned.c", tmp_path / "aligned"
+    source.write_text(ALIGNED)
+    words = [] if preloaded else ["-fsanitize=leak"]
+    built = subprocess.run(["gcc", *words, "-o", program, source], capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        pytest.skip(f"gcc has no sanitizer here: {built.stderr}")
+    asked = subprocess.run(["gcc", "-print-file-name=liblsan.so"], capture_output=True, text=True, check=True)
+    runtime = Path(asked.stdout.strip()).resolve()
+    given = {"LD_PRELOAD": str(runtime)} if preloaded else {}
+    command = [*mpi.tool.command, "run", "--shared-heap", *mpi.command(2, program)]
+    done = process.run(command, mpi.environment(LSAN_OPTIONS="detect_leaks=0", **given), TIMEOUT_S, None)
+    assert done.status == 0 and done.output.count("aligned ok") == 2, done.output + done.errors
+    named = f"{runtime.name} of LD_PRELOAD is" if preloaded else f"{program} loads liblsan.so.0, which is"
+    assert f"--shared-heap is left out: {named}" in done.errors

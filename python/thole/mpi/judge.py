@@ -5,14 +5,16 @@ go over Thole, or ranks not start. Nothing is changed here."""
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from thole.base import host
 from thole.base.text import size_text
 from thole.mpi import interface, launch
 from thole.mpi.families import Mpi, agrees
 from thole.mpi.launchers import OPENMPI_FORWARD, OPENMPI_PARAMETERS
-from thole.mpi.program import unfit
+from thole.mpi.program import SANITIZER, sanitizer_of, unfit
 
 PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
@@ -89,6 +91,19 @@ def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterat
     capable = interface.capable_in(mpi, command) if PRELOAD in wanted else None
     if capable:
         yield f"--shared-heap does nothing for {capable}, which has file capabilities (setcap -r {capable})"
+
+
+def without_heap(mpi: Mpi, command: list[str]) -> str:
+    """Why the shared heap is not preloaded: a sanitizer has to be loaded first, and hears of no memory that another
+    library allocates. Nothing where it may be."""
+    for name in map(os.path.basename, os.environ.get(PRELOAD, "").replace(" ", ":").split(":")):
+        if SANITIZER.fullmatch(name):
+            return f"--shared-heap is left out: {name} of {PRELOAD} is to allocate all memory"
+    for word in launch.started(mpi.launch, command):
+        path = shutil.which(word)
+        if path and (name := sanitizer_of(Path(path))):
+            return f"--shared-heap is left out: {word} loads {name}, which is to allocate all of its memory"
+    return ""
 
 
 def _pmi(mpi: Mpi, command: list[str]) -> Iterator[str]:

@@ -106,7 +106,9 @@ def plan(
         if value and setting.name not in users and setting.name != mpi.family.launch.export_list:
             _add(result, setting.name, value, reason, keep, setting.kept.format(what=setting.what))
     _add_options(result, dict(chosen), of_fabric, keep)
-    if shared_heap:
+    if shared_heap and (why := judge.without_heap(mpi, result.command)):
+        result.warnings.append(why)
+    elif shared_heap:
         reason = "large allocations are memory that ranks of a host map (--shared-heap)"
         _add(result, PRELOAD, paths.preloadable(paths.HEAP), reason, keep)
     _add_key(result)

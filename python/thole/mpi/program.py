@@ -23,6 +23,8 @@ from thole.mpi.identify import asked_python, find_fabric, holds, linked
 LIBRARY = re.compile(r"lib(mpi|mpich|mpi_mt|mpifort|mpicxx|mpi_cxx|mpi_mpifh|mpi_usempi\w*)\.so(\.\d+)*")
 LIBRARY_OF_C = re.compile(r"lib(mpi|mpich)\.so(\.\d+)*")
 LIBRARY_OF_SHMEM = re.compile(r"liboshmem\.so(\.\d+)*")
+# Run-time libraries of sanitizers that allocate all of a program's memory.
+SANITIZER = re.compile(r"lib(hwasan|[alt]san)\.so(\.\d+)*|libclang_rt\.(hwasan|[alt]san)[-\w]*\.so")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
 WINDOWS = (b"MPI_Win_", b"mpi_win_")
 CONTEXTS_OF_UCX = (b"ucp_init_version",)  # what UCX's header makes of ucp_init
@@ -133,6 +135,12 @@ def uses_shmem(program: Path) -> bool:
 def uses_ucx(program: Path, mpi: Mpi) -> bool:
     """Whether a program of machine code, or a library of its that the MPI does not load, makes contexts of UCX's."""
     return _names(program, CONTEXTS_OF_UCX, {paths.UCX, *(linked(mpi.library) if mpi.library else ())})
+
+
+def sanitizer_of(program: Path) -> str:
+    """The library by which a sanitizer watches a program's memory; nothing where it is in the program, or there is
+    none."""
+    return next((name for name in linked(program) if SANITIZER.fullmatch(name)), "")
 
 
 def _names(program: Path, calls: Sequence[bytes], apart: Container[str] = ()) -> bool:
