@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * heap: malloc and its like for programs that thole run --shared-heap starts: allocations of option shared_heap_min
- * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the C library. madvise, since
- * pages that are let go hold zeros where memory is no file's. mmap and its like, since peers are not to use what a
- * program has mapped over a part of a block, or protected.
+ * bytes or more come from arenas, which peers map (src/base/arena.h), all others from the next library that has these
+ * functions: the C library, or an allocator that the program is linked to. madvise, since pages that are let go hold
+ * zeros where memory is no file's. mmap and its like, since peers are not to use what a program has mapped over a part
+ * of a block, or protected.
  *
- * Owns the functions' meaning for blocks of arenas; what is none is the C library's, by its own names, so that nothing
- * is looked up while somebody allocates. Until the constructor has run, and where an arena has no room, all is the C
- * library's.
+ * Owns the functions' meaning for blocks of arenas; what is none is the next library's, all of it one library's. That
+ * is looked up by the first call, when there are no threads yet. Until the constructor has run, and where an arena has
+ * no room, all is the next library's; so it is where that cannot say how long its blocks are.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,19 +25,18 @@
 
 #define HEAP_API __attribute__((visibility("default")))
 
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *old, size_t size);
-extern void *__libc_memalign(size_t alignment, size_t size);
-extern void __libc_free(void *memory);
-
 HEAP_API const struct arena_calls *thole_heap_arenas(void);
 
 static size_t least = SIZE_MAX; /* bytes from which a block is of an arena */
-static size_t (*usable_size)(void *memory); /* the C library's */
 
 /* Of the next library: others may want to hear of what is mapped and let go, too. NULL: not looked up yet. */
 static struct {
+	void *(*malloc)(size_t size);
+	void *(*calloc)(size_t count, size_t size);
+	void *(*realloc)(void *old, size_t size);
+	void *(*memalign)(size_t alignment, size_t size);
+	void (*free)(void *memory);
+	size_t (*usable_size)(void *memory);
 	void *(*mmap)(void *address, size_t length, int rights, int flags, int fd, off_t offset);
 	int (*munmap)(void *address, size_t length);
 	void *(*mremap)(void *old, size_t had, size_t length, int flags, ...);
@@ -51,18 +51,37 @@ static void next_find(void)
 	*(void **)&next.mremap = dlsym(RTLD_NEXT, "mremap");
 	*(void **)&next.mprotect = dlsym(RTLD_NEXT, "mprotect");
 	*(void **)&next.madvise = dlsym(RTLD_NEXT, "madvise");
+	*(void **)&next.malloc = dlsym(RTLD_NEXT, "malloc");
+	*(void **)&next.calloc = dlsym(RTLD_NEXT, "calloc");
+	*(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
+	*(void **)&next.memalign = dlsym(RTLD_NEXT, "memalign");
+	*(void **)&next.free = dlsym(RTLD_NEXT, "free");
+	*(void **)&next.usable_size = dlsym(RTLD_NEXT, "malloc_usable_size"); /* the last one: all are known then */
+}
+
+/* Before memory is asked for or given back. */
+static void next_need(void)
+{
+	if (__builtin_expect(!next.usable_size, false))
+		next_find();
+}
+
+/* Whether the next library's blocks have a length that it knows. */
+static bool next_knows_lengths(void)
+{
+	Dl_info lengths, blocks;
+
+	return dladdr((void *)(uintptr_t)next.usable_size, &lengths) && dladdr((void *)(uintptr_t)next.malloc, &blocks) &&
+	       lengths.dli_fbase == blocks.dli_fbase;
 }
 
 __attribute__((constructor)) static void heap_begin(void)
 {
 	static struct options options;
-	void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD); /* no allocator that the program is linked to */
 
-	if (library)
-		usable_size = (size_t (*)(void *))(uintptr_t)dlsym(library, "malloc_usable_size");
-	next_find();
+	next_need();
 	options_load(&options, NULL); /* what is wrong is not taken, and an endpoint says so */
-	if (usable_size)
+	if (next_knows_lengths())
 		least = options.shared_heap_min;
 }
 
@@ -81,13 +100,15 @@ HEAP_API void *malloc(size_t size)
 	bool zero;
 	void *block = heap_block(size, 1, &zero);
 
-	return block ? block : __libc_malloc(size);
+	next_need();
+	return block ? block : next.malloc(size);
 }
 
 HEAP_API void free(void *memory)
 {
+	next_need();
 	if (!arena_is_near(memory) || !arena_free(memory))
-		__libc_free(memory);
+		next.free(memory);
 }
 
 HEAP_API void *calloc(size_t count, size_t size)
@@ -96,11 +117,12 @@ HEAP_API void *calloc(size_t count, size_t size)
 	size_t whole;
 	void *block;
 
+	next_need();
 	if (__builtin_mul_overflow(count, size, &whole))
-		return __libc_calloc(count, size); /* which refuses it */
+		return next.calloc(count, size); /* which refuses it */
 	block = heap_block(whole, 1, &zero);
 	if (!block)
-		return __libc_calloc(count, size);
+		return next.calloc(count, size);
 	return zero ? block : memset(block, 0, whole);
 }
 
@@ -110,14 +132,15 @@ HEAP_API void *realloc(void *old, size_t size)
 	bool zero;
 	void *moved;
 
+	next_need();
 	if (!had) {
-		/* What the C library has that is as long is there because an arena had no room. */
-		if (old && (size < least || usable_size(old) >= least))
-			return __libc_realloc(old, size);
+		/* What the next library has that is as long is there because an arena had no room. */
+		if (old && (size < least || next.usable_size(old) >= least))
+			return next.realloc(old, size);
 		moved = heap_block(size, 1, &zero);
 		if (!moved)
-			return __libc_realloc(old, size);
-		had = old ? usable_size(old) : 0;
+			return next.realloc(old, size);
+		had = old ? next.usable_size(old) : 0;
 	} else if (size >= least && arena_resize(old, size)) {
 		return old;
 	} else {
@@ -147,7 +170,8 @@ HEAP_API void *memalign(size_t alignment, size_t size)
 	bool zero;
 	void *block = power == alignment ? heap_block(size, alignment, &zero) : NULL;
 
-	return block ? block : __libc_memalign(alignment, size);
+	next_need();
+	return block ? block : next.memalign(alignment, size);
 }
 
 HEAP_API void *aligned_alloc(size_t alignment, size_t size)
@@ -192,7 +216,8 @@ HEAP_API size_t malloc_usable_size(void *memory)
 {
 	size_t length = arena_length(memory);
 
-	return length ? length : usable_size ? usable_size(memory) : 0;
+	next_need();
+	return length ? length : next.usable_size(memory);
 }
 
 /* ---- Memory of blocks that becomes something else -------------------------------------------------- */

@@ -2572,10 +2572,16 @@ FAULTS = [
         "",
     ),
     Fault(
-        "another allocator is asked for the length of the C library's blocks",
+        "what realloc makes large of another library's block has lost its bytes",
         "heap/heap.c",
-        "dlsym(library, \"malloc_usable_size\")",
-        "dlsym(RTLD_NEXT, \"malloc_usable_size\")",
+        "had = old ? next.usable_size(old) : 0;",
+        "had = 0;",
+    ),
+    Fault(
+        "blocks of who knows no lengths are moved all the same",
+        "heap/heap.c",
+        "lengths.dli_fbase == blocks.dli_fbase;",
+        "lengths.dli_fbase;",
     ),
     Fault(
         "a forked child that closes its parent's endpoint of MX waits for its lock",

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heap-silent: a program under the library that thole run --shared-heap preloads, and linked to an allocator that
+ * tells nobody how long its blocks are: what it has allocated stays whole.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ranks.h"
+
+enum { SMALL = 1000, LARGE = 1 << 20 };
+
+int main(void)
+{
+	unsigned char *memory = malloc(SMALL);
+
+	CHECK(memory);
+	memset(memory, 1, SMALL);
+	memory = realloc(memory, LARGE);
+	CHECK(memory);
+	for (int i = 0; i < SMALL; i++)
+		CHECK_EQUAL(memory[i], 1);
+	memory = realloc(memory, SMALL);
+	CHECK(memory && memory[SMALL - 1] == 1);
+	free(memory);
+	return 0;
+}
