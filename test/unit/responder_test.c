@@ -274,10 +274,11 @@ static void open__says_what_it_was(void **state)
 		{&bind_refuses, EADDRNOTAVAIL, THOLE_ERR_SYSTEM},
 		{&watch_refuses, ENOSPC, THOLE_ERR_SYSTEM},
 	};
-	const struct path own = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}}; /* at any port */
 	struct responder responder;
+	const struct path own = responder_any(&responder);
 
 	(void)state;
+	responder_close(&responder);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int before = descriptors_open();
 
