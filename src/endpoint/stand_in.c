@@ -58,13 +58,18 @@ static bool endpoint_replace(struct thole_endpoint *endpoint)
 
 int thole_tend(struct thole_endpoint *endpoint)
 {
+	bool exposed;
 	int tending;
 
 	endpoint_lock(endpoint);
+	exposed = endpoint->regions.count > 0; /* what peers do to these, they do without the program */
 	tending = endpoint_tending(endpoint);
-	if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint)) && !endpoint->base.simulated) {
-		endpoint_replace(endpoint);
-		tending = endpoint_tending(endpoint);
+	if ((tending || exposed) && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint)) &&
+	    !endpoint->base.simulated) {
+		bool found = endpoint_replace(endpoint);
+
+		/* Who accesses one does so again, as a rule. */
+		tending = exposed && found ? 1 : endpoint_tending(endpoint);
 	}
 	endpoint_leave(endpoint);
 	return tending;

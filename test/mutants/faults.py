@@ -455,8 +455,8 @@ FAULTS = [
     Fault(
         "a sleeping event loop is robbed of what should wake it",
         STAND_IN,
-        "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
-        "if (tending",
+        "if ((tending || exposed) && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
+        "if ((tending || exposed)",
     ),
     Fault(
         "the progress thread robs a sleeping event loop of what should wake it",
@@ -2572,6 +2572,18 @@ FAULTS = [
         "",
     ),
     Fault(
+        "exposed regions are nobody's business while the program computes",
+        "src/endpoint/stand_in.c",
+        "exposed = endpoint->regions.count > 0;",
+        "exposed = false;",
+    ),
+    Fault(
+        "who accesses a region is not looked for soon again",
+        "src/endpoint/stand_in.c",
+        "tending = exposed && found ? 1 : endpoint_tending(endpoint);",
+        "tending = endpoint_tending(endpoint);",
+    ),
+    Fault(
         "what realloc makes large of another library's block has lost its bytes",
         "heap/heap.c",
         "had = old ? next.usable_size(old) : 0;",
@@ -2780,8 +2792,8 @@ FAULTS = [
     Fault(
         "what is sent after arming is left to a loop that was not told",
         STAND_IN,
-        "if (tending && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
-        "if (tending && !endpoint_is_armed(endpoint)",
+        "if ((tending || exposed) && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint))",
+        "if ((tending || exposed) && (!endpoint_is_armed(endpoint))",
     ),
     Fault(
         "an event loop that is slow to wake sleeps on, since another was there first",
@@ -7323,8 +7335,8 @@ FAULTS = [
     Fault(
         "who looks after what was sent has peers say at once what they handled",
         STAND_IN,
-        "\ttending = endpoint_tending(endpoint);\n\tif (tending",
-        "\tendpoint_hasten(endpoint);\n\ttending = endpoint_tending(endpoint);\n\tif (tending",
+        "\ttending = endpoint_tending(endpoint);\n\tif ((tending",
+        "\tendpoint_hasten(endpoint);\n\ttending = endpoint_tending(endpoint);\n\tif ((tending",
     ),
     Fault(
         "the wire is taken for as slow as a read that waits for pages",

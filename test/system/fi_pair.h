@@ -178,7 +178,7 @@ static void pair_open(struct pair *pair, const struct pair_attr *attr)
 
 static void pair_shut(struct pair *pair)
 {
-	struct fid *fids[] = {&pair->mr->fid,
+	struct fid *fids[] = {pair->mr ? &pair->mr->fid : NULL,
 			      pair->ep ? &pair->ep->fid : NULL,
 			      pair->sent ? &pair->sent->fid : NULL,
 			      pair->received ? &pair->received->fid : NULL,

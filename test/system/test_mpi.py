@@ -51,6 +51,13 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
+@pytest.mark.over("mpich", "openmpi", "openmpi4", "impi")
+def test_what_is_put_arrives_without_its_target(mpi: InstalledMpi) -> None:
+    done = launch(mpi, 2, mpi.python, HERE / "mpi_silent.py", timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "put 2\n" in done.stdout, done.stdout
+
+
 @pytest.mark.about("mpich")
 @pytest.mark.parametrize("interface", ["libfabric", "ucx"])
 def test_yields__only_where_others_want_the_core(mpi: InstalledMpi, tmp_path: Path, interface: str) -> None:

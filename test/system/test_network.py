@@ -478,6 +478,14 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, two: Testbed, tmp_path: Path, 
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
 
 
+@each_once
+def test_what_is_put_arrives_without_its_target(mpi: InstalledMpi, two: Testbed, link: str) -> None:
+    line = [mpi.python, HERE / "mpi_silent.py"]
+    done = launch(mpi, 2, *line, timeout=WAIT_S, hosts=two, options={"link": link})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "put 2\n" in done.stdout, done.stdout
+
+
 @pytest.mark.over("mpich-udp")
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"], indirect=True)
 def test_conform__under_loss(mpi: InstalledMpi, conform: Compile, two: Testbed, link: str) -> None:

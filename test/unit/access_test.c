@@ -1111,6 +1111,32 @@ static void close__makes_what_was_begun(void **state)
 	thole_endpoint_close(target.pair.b);
 }
 
+/* The target's program computes, and has told its origin of no region: who looks after it sees to that, and comes soon
+ * again where there was something. */
+static void access__of_a_region_that_nobody_knows_is_tended(void **state)
+{
+	struct thole_completion completion;
+	struct thole_request *request;
+	uint64_t word = 5;
+	int looks = 0, soon = 0;
+
+	(void)state;
+	pair_open(&target.pair, local_only);
+	memset(target.memory, 0, REGION);
+	expose(THOLE_ACCESS_PUT | THOLE_ACCESS_GET);
+	request = start(true, &word, sizeof(word), 0, 0);
+	for (; !thole_test(target.pair.a, request, &completion) && looks < TURNS; looks++)
+		soon += thole_tend(target.pair.b) == 1;
+	assert_in_range(looks, 1, TURNS - 1);
+	assert_in_range(soon, 1, looks);
+	assert_int_equal(completion.status, 0);
+	assert_int_equal(target.memory[0], 5);
+	for (looks = 0; thole_tend(target.pair.b) && looks < TURNS; looks++) /* until nothing comes */
+		;
+	assert_in_range(looks, 0, TURNS - 1);
+	pair_close(&target.pair);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -1149,6 +1175,7 @@ int main(void)
 		cmocka_unit_test(access__put_off_to_one_who_ends),
 		cmocka_unit_test(access__of_one_who_closes),
 		cmocka_unit_test(access__is_tended),
+		cmocka_unit_test(access__of_a_region_that_nobody_knows_is_tended),
 		cmocka_unit_test(close__makes_what_was_begun),
 	};
 
