@@ -262,9 +262,18 @@ static int endpoint_doze(struct thole_endpoint *endpoint, uint64_t now_ns)
 	return n;
 }
 
-/* A caller outside that polls while others want its core: if it waits, as it does who computes nothing between two
- * polls, look for a while, then sleep, as it would in a call that waits. */
-static int endpoint_give_way(struct thole_endpoint *endpoint)
+/* Whether its caller waits, as it does who computes nothing between two polls. Asked before an idle poll does anything
+ * that takes time of its own, as maintenance of many peers does. */
+static bool endpoint_caller_waits(const struct thole_endpoint *endpoint)
+{
+	const struct contention *contention = &endpoint_of(endpoint)->contention;
+
+	return contention_is_back(contention, clock_now_ns()) || contention_waits(contention, clock_thread_ns());
+}
+
+/* A caller outside that polls while others want its core: if it waits, look for a while, then sleep, as it would in a
+ * call that waits. */
+static int endpoint_give_way(struct thole_endpoint *endpoint, bool waits)
 {
 	struct contention *contention = &endpoint_of(endpoint)->contention;
 	uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
@@ -272,7 +281,7 @@ static int endpoint_give_way(struct thole_endpoint *endpoint)
 
 	if (endpoint_forgets(endpoint, start_ns))
 		return 0;
-	if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {
+	if (waits) {
 		while (n == 0 && now_ns - start_ns < CONTENTION_SPIN_NS) {
 			cpu_pause();
 			n = endpoint_poll(endpoint);
@@ -321,10 +330,11 @@ __attribute__((noinline)) static int endpoint_found_nothing(struct thole_endpoin
 	bool shared = endpoint_shares(endpoint) && !endpoint_awaits_elsewhere(endpoint);
 	uint64_t most = shared ? endpoint->base.options.look_again_shared : endpoint->base.options.look_again;
 	bool sleeps = contention_sleeps(&endpoint_of(endpoint)->contention) && endpoint_awaits(endpoint);
+	bool waits = sleeps && endpoint_caller_waits(endpoint);
 
 	endpoint_idle(endpoint, sleeps); /* in any case: connections are made here */
 	if (__builtin_expect(sleeps, 0))
-		return endpoint_give_way(endpoint);
+		return endpoint_give_way(endpoint, waits);
 	if (__builtin_expect(contention_sleeps(&endpoint_of(endpoint)->contention), 0))
 		return 0;
 	if (!patience_rests(&endpoint_of(endpoint)->patience) && endpoint_awaits(endpoint) && most > 0)

@@ -2190,8 +2190,14 @@ FAULTS = [
     Fault(
         "who computes is made to sleep",
         WAIT,
-        "if (contention_is_back(contention, start_ns) || contention_waits(contention, clock_thread_ns())) {",
-        "if (true) {",
+        "\tif (waits) {",
+        "\tif (true) {",
+    ),
+    Fault(
+        "what maintenance takes is taken for computing of who polls",
+        WAIT,
+        "return endpoint_give_way(endpoint, waits);",
+        "return endpoint_give_way(endpoint, endpoint_caller_waits(endpoint));",
     ),
     Fault(
         "who looks between tasks goes on to sleep in its looks",
@@ -2250,7 +2256,7 @@ FAULTS = [
     Fault(
         "beside strangers the kernel is asked about each answer",
         WAIT,
-        "contention_is_back(contention, start_ns) || ",
+        "contention_is_back(contention, clock_now_ns()) || ",
         "",
     ),
     Fault(

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -372,6 +373,7 @@ static void vain__while_others_ran(void **state)
 enum { SOME = 200, LONG = 1000 }; /* polls */
 
 static uint64_t clock_ns, run_ns, computed_ns;
+static uint64_t maintain_ns; /* that each maintenance takes */
 static long taken, beside; /* beside: how often the process's other threads have left their cores, */
 static long besides;       /* and how often more at the next look */
 static unsigned asked; /* how often for what the thread has run, which is a system call */
@@ -385,6 +387,8 @@ int __real_getrusage(__rusage_who_t who, struct rusage *usage);
 int __wrap_getrusage(__rusage_who_t who, struct rusage *usage);
 uint32_t __real_host_runnable(void);
 uint32_t __wrap_host_runnable(void);
+int __real_epoll_wait(int fd, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout);
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 
@@ -422,6 +426,14 @@ int __wrap_getrusage(__rusage_who_t who, struct rusage *usage)
 	if (who == RUSAGE_SELF)
 		usage->ru_nvcsw += beside += besides;
 	return error;
+}
+
+/* As maintenance does. */
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout)
+{
+	clock_ns += clock_ns ? maintain_ns : 0;
+	run_ns += maintain_ns;
+	return __real_epoll_wait(fd, events, most, timeout);
 }
 
 static unsigned runnable_asked; /* how often */
@@ -662,6 +674,27 @@ static void endpoint__looks_between_tasks(void **state)
 		assert_int_equal(thole_progress(pair.a), 0);
 	}
 	assert_int_equal(endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS], 1);
+	thole_endpoints_used = 2;
+	waiting_end(&pair, receive);
+}
+
+/* It does nothing between two polls but to lose its core for a while. What a poll then does by itself, which may be
+ * maintenance of many peers, is no computing of its caller's. */
+static void endpoint__takes_long_to_maintain(void **state)
+{
+	struct thole_request *receive;
+	struct pair pair;
+
+	(void)state;
+	receive = patient_begin(&pair);
+	maintain_ns = 2 * CONTENTION_WAITING_NS;
+	for (int i = 0; i < SOME; i++) {
+		clock_ns += 2 * CADENCE_MAINTAIN_NS;
+		run_ns += 1000;
+		assert_int_equal(thole_progress(pair.a), 0);
+		assert_int_equal(endpoint_of(pair.a)->own_counters[COUNTER_SLEEPS], 2 + i);
+	}
+	maintain_ns = 0;
 	thole_endpoints_used = 2;
 	waiting_end(&pair, receive);
 }
@@ -1122,6 +1155,7 @@ int main(void)
 		cmocka_unit_test(endpoint__sleeps_for_strangers_only),
 		cmocka_unit_test(endpoint__sleeps_while_peers_take_long),
 		cmocka_unit_test(endpoint__looks_between_tasks),
+		cmocka_unit_test(endpoint__takes_long_to_maintain),
 		cmocka_unit_test(endpoint__is_polled_with_a_lock),
 		cmocka_unit_test(endpoint__is_not_the_only_one),
 		cmocka_unit_test(endpoint__is_polled_by_several),
