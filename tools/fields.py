@@ -47,6 +47,8 @@ def _constants(packet: Packet) -> Iterator[str]:
     for one in packet.own:
         if one.bits:
             yield f"\t{packet.constant(one).removesuffix('_AT')}_BITS = {sum(one.flags()):#x},"
+        if one.is_always:
+            yield f"\t{packet.constant(one).removesuffix('_AT')}_IS = {one.always},"
     yield from ("};", "")
 
 
@@ -178,7 +180,7 @@ def _body(way: _Way) -> tuple[list[str], set[str]]:
     fixed, variable, bases = [], [], set()
     own = way.packet.own
     for one, following in zip(own, [*own[1:], None]):
-        constant = one.member.startswith("=")
+        constant = one.is_always
         if one.member == "-" or one.kind.endswith("40") or (not way.stores and (constant or one.member == "0")):
             continue
         if one.member == "0":
@@ -186,7 +188,8 @@ def _body(way: _Way) -> tuple[list[str], set[str]]:
                 fixed.append(f"memset({way.place(one)}, 0, {one.size});")
                 bases.add(way.base(one))
         elif constant:
-            fixed.append(f"{way.first}[{way.packet.constant(one)}] = {one.member[1:]};")
+            at = way.packet.constant(one)
+            fixed.append(f"{way.first}[{at}] = {at.removesuffix('_AT')}_IS;")
             bases.add(way.first)
         elif "@" in one.member and not way.stores:
             fixed += [way.gather(one.member[:-2])] if one.member.endswith("@0") else []
@@ -284,12 +287,13 @@ def _lua_parts(one: Field) -> dict[str, str]:
 
 
 def _lua_row(packet: Packet, one: Field) -> str:
-    """Name, offset (nil: behind the rest), size, parts, condition."""
+    """Name, offset (nil: behind the rest), size, what it always is, parts, condition."""
     subs = [(f"{one.name}.{name}", 0, one.width) for name in one.flags().values()]
     subs += [(part.name, part.at, int(part.kind[1:]) // 8 if part.kind else one.width) for part in one.parts]
     subs += [(f"{one.name}{i}", one.width * i, one.width) for i in range(one.count if one.count > 1 else 0)]
     parts = ", ".join(f"{{ {_quoted(name)}, {at}, {size} }}" for name, at, size in subs)
     row = f"{_quoted(one.name)}, at = {'nil' if one.follows else one.at}, size = {one.size}"
+    row += f", is = {one.always}" if one.is_always else ""
     row += f", parts = {{ {parts} }}" if parts else ""
     if one.condition:
         row += f", when = function(value) return {_lua_condition(one)} end"

@@ -6,9 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reference.code import DATAGRAM, ROOT, Tables, without_comments
 from reference.documents import references, rows, section
+
+if TYPE_CHECKING:
+    from thole.frames.fields import Field, Packet
 
 PROTOCOL = ROOT / "docs" / "PROTOCOL.md"
 
@@ -78,6 +82,33 @@ def wrong_bounds(text: str) -> Iterator[str]:
                     yield f"PROTOCOL.md: {constant} is {value}, not {said[constant]}"
 
 
+def columns(packet: Packet) -> list[list[str]]:
+    """Rows of a table for people: offset, size, name, who sets it, meaning. Zeros are not worth one."""
+    rows = []
+    behind: int | None = packet.end  # of what is always there
+    for one in packet.own:
+        if one.name:
+            at = behind if one.follows else one.at
+            shown = "next" if at is None else str(at)
+            rows.append([shown, str(one.size or "rest"), one.name, one.by, _meaning(one)])
+        if one.follows:
+            behind = None
+    if packet.whole and (not rows or rows[-1][1] != "rest"):
+        rows.append([str(packet.end), "", "end", "", ""])
+    return rows
+
+
+def _meaning(one: Field) -> str:
+    """With the names of values behind the name of their enum."""
+    names = one.names() or one.flags()
+    form = "{} {}" if one.names() else "0x{:x} {}"
+    listed = ", ".join(form.format(number, name) for number, name in names.items())
+    enum, point, rest = re.findall(r"^(`enum \w+`)?(;? ?)(.*)$", one.meaning)[0]
+    if not enum:
+        return ": ".join(text for text in (one.meaning, listed) if text)
+    return f"{enum}: {listed}{point}{rest}"
+
+
 TABLE = re.compile(r"<!-- (\w+)\.fields: ([\w ]+) -->\n\n(?:\|.*\n)+")
 
 
@@ -87,7 +118,7 @@ def field_tables(text: str) -> str:
 
     def table(found: re.Match[str]) -> str:
         codec = wire.load(wire.path(found[1]))
-        own = [row for name in found[2].split() for row in wire.columns(codec.packet(name))]
+        own = [row for name in found[2].split() for row in columns(codec.packet(name))]
         head = ["offset", "size", "field", "set by", "meaning"]
         lines = [head, ["---"] * len(head), *own]
         cells = ("|" + "|".join(f" {cell} " if cell != "---" else cell for cell in line) + "|" for line in lines)

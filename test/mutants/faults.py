@@ -1360,7 +1360,7 @@ FAULTS = [
     Fault(
         "DATA of another version is taken",
         NATIVE,
-        "frame[HEAD_VERSION_AT] != NATIVE_VERSION ||",
+        "frame[HEAD_VERSION_AT] != HEAD_VERSION_IS ||",
         "",
     ),
     Fault(

@@ -36,6 +36,7 @@ FAULTS = (
     (native, "if record.kind != eager", "if record.kind != lazy"),
     (native, "packet PULL 64 HEAD ACKED", "packet PULL 64 HEAD"),  # a part is missing
     (native, "packet PULL 64 HEAD ACKED", "packet PULL 64 HEAD BACKED"),
+    (native, "   1  u8       version            =3 ", "   1  u8       version            =4 "),  # and means another
     (native, "packet CLOSE", "packet DATA"),
     (mxoe, "  24  u32      total ", "  24  u30      total "),  # no such type
     (mxoe, ". 4 x32 magic", ". 5 x32 magic"),  # not in what it is a part of

@@ -16,7 +16,7 @@ tables of packets in here. A field of a capture that was cut short is left out.
 -- ---- The packets, as src/transport/datagram/wire/*.fields describe them -------------------------------------------
 
 -- fields: what Wireshark knows them by. Each packet: the length of what it always has, and rows of {name, at = offset (nil: behind
--- all others), size (0: what is left), parts = {name, offset, size}, when = whether it is there}.
+-- all others), size (0: what is left), is = always this, parts = {name, offset, size}, when = whether it is there}.
 -- @tables@
 
 local NETWORKS = { [0] = "none", [1] = "IPv4", [2] = "IPv6", [3] = "mxoe", [4] = "Ethernet" }
@@ -187,8 +187,8 @@ local TYPES, TYPE = names_of(NATIVE, "type")
 local KINDS, KIND = names_of(NATIVE, "record.kind")
 local REASONS = names_of(NATIVE, "nack.reason")
 local STATUSES = names_of(NATIVE, "connect.status")
-local VERSION = 3
 local HEAD = NATIVE.HEAD
+local VERSION = HEAD.by_name.version.is
 local LEAST = 32 -- bytes of the shortest frame
 
 local t_resent = ProtoExpert.new("thole.resent", "Sent again", expert.group.SEQUENCE, expert.severity.NOTE)

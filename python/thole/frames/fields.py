@@ -26,8 +26,8 @@ is needed: the build makes code of the descriptions with this.
 
 Types: u8 to u64 are big-endian numbers, x8 to x64 such as people read in hexadecimal digits; bytesN, mac, and rest
 or text, which are as long as what is left; TYPE*N are N in a row. MEMBER is that of `struct packet`: store and load
-are made for it. With @N it is the bits of it from N on. =N: always so, and not looked at. -: the codec has a hand in
-it. A field called 0 is 0, and so is one that has 0 for a member.
+are made for it. With @N it is the bits of it from N on. =N: always so, and its meaning begins with that; load does not
+look at it. -: the codec has a hand in it. A field called 0 is 0, and so is one that has 0 for a member.
 """
 
 from __future__ import annotations
@@ -114,6 +114,16 @@ class Field:
     @cached_property
     def end(self) -> int:
         return self.at + self.size
+
+    @cached_property
+    def is_always(self) -> bool:
+        """Whether it is the same in every packet."""
+        return self.member.startswith("=")
+
+    @cached_property
+    def always(self) -> int:
+        """What it is then."""
+        return int(self.member[1:], 0)
 
     @cached_property
     def is_number(self) -> bool:
@@ -370,6 +380,8 @@ def _check_field(packet: Packet, one: Field) -> None:
         raise Wrong(f"it has {packet.end} bytes, so none for: {one.line.strip()}")
     for name in (term.name for terms in one.condition for term in terms):
         packet.field(name)
+    if one.is_always and re.split(r"\W", one.meaning)[0] != one.member[1:]:
+        raise Wrong(f"it is always {one.member[1:]}, and its meaning says something else: {one.line.strip()}")
     limit = 1 << 8 * one.width
     numbers = [number for names in (*one.values, *one.bits) for number in names.of]
     if len(set(numbers)) != len(numbers) or any(not 0 <= number < limit for number in numbers):
@@ -390,30 +402,3 @@ def path(codec: str) -> Path:
     here = Path(__file__).resolve().parent
     beside = here / f"{codec}.fields"
     return beside if beside.is_file() else here.parents[2] / "src" / "transport" / "datagram" / "wire" / beside.name
-
-
-def columns(packet: Packet) -> list[list[str]]:
-    """Rows of a table for people: offset, size, name, who sets it, meaning. Zeros are not worth one."""
-    rows = []
-    behind: int | None = packet.end  # of what is always there
-    for one in packet.own:
-        if one.name:
-            at = behind if one.follows else one.at
-            shown = "next" if at is None else str(at)
-            rows.append([shown, str(one.size or "rest"), one.name, one.by, _meaning(one)])
-        if one.follows:
-            behind = None
-    if packet.whole and (not rows or rows[-1][1] != "rest"):
-        rows.append([str(packet.end), "", "end", "", ""])
-    return rows
-
-
-def _meaning(one: Field) -> str:
-    """With the names of values behind the name of their enum."""
-    names = one.names() or one.flags()
-    form = "{} {}" if one.names() else "0x{:x} {}"
-    listed = ", ".join(form.format(number, name) for number, name in names.items())
-    enum, point, rest = re.findall(r"^(`enum \w+`)?(;? ?)(.*)$", one.meaning)[0]
-    if not enum:
-        return ": ".join(text for text in (one.meaning, listed) if text)
-    return f"{enum}: {listed}{point}{rest}"

@@ -48,7 +48,6 @@ static void place_move(uint8_t *at, uint64_t offset)
 #include "transport/datagram/wire/native_fields.h" /* which has a use for places */
 
 enum {
-	NATIVE_VERSION = 3,
 	NATIVE_SHORT = 64, /* frames below this say how long they are; Ethernet pads below 46 */
 	NATIVE_KEPT_FLAGS = PACKET_CHECKSUM | PACKET_TAGGED | PACKET_SEALED, /* whoever sends a frame again */
 };
@@ -126,7 +125,6 @@ static size_t native_encode(const struct packet *packet, uint8_t *head)
 	length += guard;
 	whole = length + (carries ? packet->length : 0);
 	head[HEAD_TYPE_AT] = packet->type;
-	head[HEAD_VERSION_AT] = NATIVE_VERSION;
 	head[HEAD_SHORT_AT] = whole < NATIVE_SHORT ? (uint8_t)whole : 0;
 	head[HEAD_FLAGS_AT] = packet->flags & (HEAD_FLAGS_BITS & ~PACKET_CHECKSUM);
 	if (!guard)
@@ -260,7 +258,7 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 	int rc;
 
 	*packet = (struct packet){0};
-	if (length < HEAD_LENGTH || frame[HEAD_VERSION_AT] != NATIVE_VERSION || frame[HEAD_SHORT_AT] >= NATIVE_SHORT ||
+	if (length < HEAD_LENGTH || frame[HEAD_VERSION_AT] != HEAD_VERSION_IS || frame[HEAD_SHORT_AT] >= NATIVE_SHORT ||
 	    !flags_are_lawful(frame[HEAD_TYPE_AT], frame[HEAD_FLAGS_AT]))
 		return THOLE_ERR_PROTOCOL;
 	length = native_length(frame, length);
@@ -281,7 +279,7 @@ static int native_decode(struct packet *packet, const uint8_t *frame, size_t len
 /* Type and version are where they are in all versions. */
 static bool native_foreign(struct packet *packet, const uint8_t *frame, size_t length)
 {
-	if (length < HEAD_LENGTH || frame[HEAD_VERSION_AT] == NATIVE_VERSION || frame[HEAD_VERSION_AT] == 0)
+	if (length < HEAD_LENGTH || frame[HEAD_VERSION_AT] == HEAD_VERSION_IS || frame[HEAD_VERSION_AT] == 0)
 		return false;
 	*packet = (struct packet){.type = frame[HEAD_TYPE_AT]};
 	return packet->type >= PACKET_CONNECT && packet->type <= PACKET_CLOSE;
