@@ -23,6 +23,7 @@
 enum {
 	PAIR_OPTIONS = 8,       /* option strings of a test */
 	PAIR_TURNS_MAX = 400000, /* progress calls after which something is taken to hang */
+	PAIR_IDLE_MAX = 100000,  /* hundreds of them, likewise: they take half a second, where some ms are enough */
 	PAIR_ROUNDS = 8,         /* maintenances of both in which each has seen what the other did in the one before */
 };
 
@@ -87,7 +88,10 @@ static inline void pair_idle(struct pair *pair)
 	uint64_t start_ns = clock_now_ns(), round_ns = start_ns;
 	int rounds = 0;
 
-	while (rounds < PAIR_ROUNDS || clock_now_ns() - start_ns < 1000000) {
+	for (int i = 0; rounds < PAIR_ROUNDS || clock_now_ns() - start_ns < 1000000; i++) {
+		if (i == PAIR_IDLE_MAX)
+			fail_msg("maintenance came to both only %d times in %llu ns", rounds,
+				 (unsigned long long)(clock_now_ns() - start_ns));
 		pair_progress(pair, 100);
 		if (pair_maintained(pair, round_ns)) {
 			round_ns = clock_now_ns();
