@@ -783,6 +783,7 @@ def test_peers__loss_is_seen(two: Testbed, thole: Tool) -> None:
 HEAD = struct.Struct("!BBBBIQI")
 # Of this run alone: others on this machine may send such frames over its loopback at the same time.
 SESSION = int.from_bytes(os.urandom(8), "big") | 1 << 63
+MAC = b"\x02" + os.urandom(5)  # likewise, of frames whose line has no session
 
 
 def head(kind: int, flags: int = 0, short: int = 0) -> bytes:
@@ -874,7 +875,7 @@ def send_samples() -> int:
             raw.bind(("lo", 0))
             raw.send(FRAME)
             raw.send(bytes(12) + b"\x88\xb5" + head(8, short=32) + bytes(12 + 14))  # padded
-            raw.send(bytes(12) + b"\x86\xdf" + bytes([0, 1, 38]) + bytes(52) + SESSION.to_bytes(8, "big"))
+            raw.send(bytes(6) + MAC + b"\x86\xdf" + bytes([0, 1, 38]) + bytes(52) + SESSION.to_bytes(8, "big"))
         return int(to[1])
 
 
@@ -888,7 +889,8 @@ def test_trace__lines(thole: Tool) -> None:
         send_samples()
         process.send_signal(signal.SIGINT)
         out, err = ended(process)
-    lines = [line for line in out.splitlines() if f"{SESSION:x}" in line or " mxoe " in line]
+    ours = (f"{SESSION:x}", MAC.hex(":"))
+    lines = [line for line in out.splitlines() if any(word in line for word in ours)]
     kinds = [re.search(r"\b(RECORD|ACK|DATA|CLOSE|mxoe SMALL)\b", line) for line in lines]
     assert [match and match[1] for match in kinds] == (
         ["RECORD"] * 4 + ["ACK"] + ["DATA"] * 20 + ["RECORD", "CLOSE", "mxoe SMALL"]
