@@ -65,7 +65,7 @@ LONG = ("suite", "conform", "wheel")
 # Tests with one of these would wait for each other, or meet on this host's own network.
 APART = {"library": "boards", "wheel": "wheel"}
 # Tests with one of these look at what all processes of this machine share.
-LOOKS_AROUND = ("shm_files",)
+LOOKS_AROUND = ("own_shm",)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -284,14 +284,36 @@ def mpi(request: pytest.FixtureRequest, mpis: dict[str, InstalledMpi]) -> Instal
     pytest.skip(f"{name} is not installed")
 
 
+@contextlib.contextmanager
+def namespace(flag: str, script: str) -> Iterator[int | None]:
+    """A process that keeps a namespace of its own, in which the script was run; None where that may not be."""
+    if shutil.which("nsenter") is None:
+        yield None
+        return
+    keeper = subprocess.Popen(
+        ["unshare", flag, "sh", "-c", f"{script} && echo made && exec cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert keeper.stdout is not None
+        yield keeper.pid if keeper.stdout.readline() == "made\n" else None
+    finally:
+        keeper.communicate()  # it ends with its standard input
+
+
 @pytest.fixture
-def shm_files() -> Iterator[set[str]]:
-    """The files in /dev/shm before the test; the test fails if it leaves more behind."""
-    folder = Path("/dev/shm")
-    before = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    yield before
-    after = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    assert after <= before, f"left behind in /dev/shm: {sorted(after - before)}"
+def own_shm() -> Iterator[list[str]]:
+    """What is put before a program so that it has a /dev/shm of its own; the test fails if it leaves a file there. Who
+    may not make one has the machine's, in which other jobs' files count, too."""
+    with namespace("--mount", "mount -t tmpfs -o mode=1777 none /dev/shm") as keeper:
+        words = [] if keeper is None else ["nsenter", f"--mount=/proc/{keeper}/ns/mnt", "--wd=."]
+        folder = Path("/dev/shm") if keeper is None else Path(f"/proc/{keeper}/root/dev/shm")
+        before = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        yield words
+        after = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        assert after <= before, f"left behind in /dev/shm: {sorted(after - before)}"
 
 
 # ---- Programs --------------------------------------------------------------------------------------

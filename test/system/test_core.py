@@ -84,7 +84,7 @@ def test_whole_job_in_namespaces_of_all_kinds(build: Path) -> None:
     succeed(*command, program(build, "thole-stress"), *STRESS)
 
 
-def test_kills_leave_nothing(build: Path, shm_files: set[str]) -> None:
+def test_kills_leave_nothing(build: Path, own_shm: list[str]) -> None:
     """In a network namespace of its own, so that every socket there is ours."""
     command = [*namespaces("-n"), program(build, "thole-kill"), "--kills", "20"]
     script = (
@@ -95,13 +95,13 @@ def test_kills_leave_nothing(build: Path, shm_files: set[str]) -> None:
         "sys.exit(status or bool(left))\n"
     )
     place = command.index(program(build, "thole-kill"))
-    succeed(*command[:place], sys.executable, "-c", script, *command[place:])
+    succeed(*own_shm, *command[:place], sys.executable, "-c", script, *command[place:])
 
 
-def test_nothing_is_printed_or_left_by_a_run(build: Path, shm_files: set[str], tmp_path: Path) -> None:
+def test_nothing_is_printed_or_left_by_a_run(build: Path, own_shm: list[str], tmp_path: Path) -> None:
     stress = program(build, "thole-stress")
     done = subprocess.run(
-        [stress, "--rounds", "2", "--seed", "5"],
+        [*own_shm, stress, "--rounds", "2", "--seed", "5"],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True,

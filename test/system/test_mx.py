@@ -9,8 +9,6 @@ the wire.
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from conftest import clean_environment
+from conftest import clean_environment, namespace
 from jobs import in_full_only
 from mx_programs import ALONE, PAIRS, SHORTER
 from test_network import wire
@@ -145,27 +143,18 @@ def bench(build: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def here(shm_files: set[str]) -> Place:
-    return Place(lambda side, words: list(words))
+def here(own_shm: list[str]) -> Place:
+    return Place(lambda side, words: [*own_shm, *words])
 
 
 @pytest.fixture
 def loopback() -> Iterator[Place]:
     """A network of its own, that has no interface but the loopback."""
-    if os.geteuid() != 0 or shutil.which("nsenter") is None:
-        pytest.skip("a network of its own for two programs needs root and nsenter")
-    script = "ip link set lo up && echo made && exec cat"
-    keeper = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert keeper.stdout is not None
-        if keeper.stdout.readline() != "made\n":
-            pytest.skip("a network of its own cannot be made: CAP_SYS_ADMIN is missing")
-        enter = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net"]
+    with namespace("--net", "ip link set lo up") as keeper:
+        if keeper is None:
+            pytest.skip("a network of its own for two programs needs CAP_SYS_ADMIN and nsenter")
+        enter = ["nsenter", f"--net=/proc/{keeper}/ns/net"]
         yield Place(lambda side, words: [*enter, *words])
-    finally:
-        keeper.communicate()  # it ends with its standard input
 
 
 @pytest.fixture
