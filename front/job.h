@@ -15,7 +15,7 @@ static inline bool job_oversubscribed(struct thole_endpoint *endpoint)
 {
 	uint64_t ranks;
 
-	return !thole_option_number(endpoint, "local_ranks", &ranks) && ranks > 1 && ranks > host_processors();
+	return !thole_option_number(endpoint, "local_ranks", &ranks) && host_oversubscribed(ranks);
 }
 
 #endif /* FRONT_JOB_H */

@@ -173,6 +173,11 @@ uint64_t host_processors(void)
 	return processors;
 }
 
+bool host_oversubscribed(uint64_t ranks)
+{
+	return ranks > 1 && ranks > host_processors();
+}
+
 /* ---- Which one it is ------------------------------------------------------------------------------- */
 
 uint64_t host_named(const char *name)

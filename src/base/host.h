@@ -3,6 +3,7 @@
 #ifndef THOLE_BASE_HOST_H
 #define THOLE_BASE_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,5 +22,7 @@ uint64_t host_memory(void);
 /* How many processors it has for this process and those beside it: fewer than are there where a control group has
  * fewer, or not so much time. What a single process is bound to is another matter. */
 uint64_t host_processors(void);
+/* Whether a job has more processes on this host, `ranks` as far as its launcher says how many, than that has cores. */
+bool host_oversubscribed(uint64_t ranks);
 
 #endif

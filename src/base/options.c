@@ -369,17 +369,12 @@ static int sources_load(struct options *options, bool outside, const char *const
 	return load.status ? error_set(load.status, "%s", load.detail) : 0;
 }
 
-bool options_oversubscribed(const struct options *options)
-{
-	return options->local_ranks > 1 && options->local_ranks > host_processors();
-}
-
 /* A long message that nobody has asked for fills the ring of who waits for a core, so its sender waits, too, and what
  * is behind it; unless its user wants that. */
 static void eager_max_lessen(struct options *options)
 {
-	if (options_oversubscribed(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&
-	    options->eager_max > EAGER_MAX_OVERSUBSCRIBED)
+	if (options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&
+	    options->eager_max > EAGER_MAX_OVERSUBSCRIBED && host_oversubscribed(options->local_ranks))
 		options->eager_max = EAGER_MAX_OVERSUBSCRIBED;
 }
 

@@ -211,9 +211,6 @@ int options_load(struct options *options, const char *const *strings);
 /* The same of the defaults and the strings alone: nothing outside the process matters. */
 int options_defaults(struct options *options, const char *const *strings);
 
-/* Whether the job has more processes on this host than that has cores, as far as the launcher says how many. */
-bool options_oversubscribed(const struct options *options);
-
 /* Where job_key is the user's file, read it, having made it if there is none: $XDG_CONFIG_HOME/thole/job_key or
  * ~/.config/thole/job_key. A home that belongs to another user (sudo may leave one so), or of which only the
  * environment of a program with more rights than its caller tells, is not taken: then it is the one that the system

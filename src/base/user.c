@@ -11,6 +11,7 @@
 
 #include "base/atomic.h"
 #include "base/host.h"
+#include "base/limits.h"
 
 enum {
 	USER_OVERFLOW = 65534, /* where the system does not tell which number it is */
@@ -66,7 +67,7 @@ static bool user_is_signalled(pid_t pid, int socket)
 		close(pidfd);
 		return error == 0;
 	}
-	if (socket >= 0 && errno != ENOPROTOOPT && errno != EMFILE && errno != ENFILE && errno != ENOMEM)
+	if (socket >= 0 && errno != ENOPROTOOPT && !limits_caused(errno))
 		return false; /* that process has ended */
 	return pid > 0 && kill(pid, 0) == 0;
 }

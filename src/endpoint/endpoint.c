@@ -240,7 +240,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->base.trouble = endpoint_of(endpoint)->report ? endpoint_trouble : NULL;
 	if (options->local_ranks)
 		endpoint->base.died = endpoint_leave_to_launcher;
-	endpoint->base.oversubscribed = options_oversubscribed(options);
+	endpoint->base.oversubscribed = host_oversubscribed(options->local_ranks);
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->base.wait_fd < 0)

@@ -3250,8 +3250,8 @@ FAULTS = [
     Fault(
         "what a user wants of eager_max does not count where there are more ranks than cores",
         OPTIONS,
-        "options_oversubscribed(options) && options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&\n",
-        "options_oversubscribed(options) &&\n",
+        "options->origin[OPTION_INDEX_eager_max] == OPTION_FROM_DEFAULT &&\n\t    ",
+        "",
     ),
     Fault(
         "a sender is to help to copy whose core this one has",
@@ -6665,9 +6665,9 @@ FAULTS = [
     ),
     Fault(
         "ranks of a container have the host's cores",
-        "src/base/options.c",
-        "options->local_ranks > host_processors()",
-        "options->local_ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)",
+        HOST,
+        "ranks > host_processors()",
+        "ranks > (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)",
     ),
     Fault(
         "who has another version of Thole is greeted again",

@@ -98,11 +98,11 @@ static void processors__of_a_job(void **state)
 	(void)state;
 	groups = none;
 	assert_int_equal(options_defaults(&options, three), 0);
-	assert_false(options_oversubscribed(&options));
+	assert_false(host_oversubscribed(options.local_ranks));
 	groups = container;
-	assert_true(options_oversubscribed(&options));
+	assert_true(host_oversubscribed(options.local_ranks));
 	assert_int_equal(options_defaults(&options, two), 0);
-	assert_false(options_oversubscribed(&options));
+	assert_false(host_oversubscribed(options.local_ranks));
 	groups = NULL;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/options.h"
 
 #define SIXTY_FOUR "0123456789012345678901234567890123456789012345678901234567890123"
@@ -479,11 +480,11 @@ static void load__asks_sooner_where_ranks_share_cores(void **state)
 	(void)state;
 	setenv("MPI_LOCALNRANKS", "1", 1);
 	assert_int_equal(options_load(&options, NULL), 0);
-	assert_false(options_oversubscribed(&options));
+	assert_false(host_oversubscribed(options.local_ranks));
 	text_check(&options, "eager_max", "256k");
 	setenv("MPI_LOCALNRANKS", "100000", 1);
 	assert_int_equal(options_load(&options, NULL), 0);
-	assert_true(options_oversubscribed(&options));
+	assert_true(host_oversubscribed(options.local_ranks));
 	text_check(&options, "eager_max", "64k");
 	assert_int_equal(options_load(&options, wanted), 0);
 	text_check(&options, "eager_max", "256k");
