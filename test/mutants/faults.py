@@ -6658,6 +6658,18 @@ FAULTS = [
         "1",
     ),
     Fault(
+        "who has no descriptor left takes whichever interface",
+        "src/transport/datagram/interface.c",
+        "(fd < 0 && limits_caused(errno)) || ",
+        "",
+    ),
+    Fault(
+        "who may have no socket of IP has no interface",
+        "src/transport/datagram/interface.c",
+        "(fd < 0 && limits_caused(errno)) || ",
+        "fd < 0 || ",
+    ),
+    Fault(
         "a part of a processor's time is none",
         HOST,
         "		*least = (quota - 1) / period + 1;",

@@ -2,8 +2,10 @@
 /* What every host has: a loopback. The rest is in test/system/thole_links.c. */
 #include "unit.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/error.h"
 #include "transport/datagram/interface.h"
@@ -11,6 +13,20 @@
 static const struct path ipv4 = {{[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1, [16] = 0x12, [17] = 0x34}};
 static const struct path ipv6 = {{[15] = 1, [16] = 0x12, [17] = 0x34}};
 static const struct path local = {{[0] = 0xfe, [1] = 0x80, [15] = 7, [17] = 9}};
+
+static int refused; /* errno of a socket that is asked for; 0: there is one */
+
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	if (refused) {
+		errno = refused;
+		return -1;
+	}
+	return __real_socket(family, type, protocol);
+}
 
 static void address__there_and_back(void **state)
 {
@@ -89,6 +105,37 @@ static void choose__unknown_name(void **state)
 	assert_non_null(strstr(thole_detail(), "lo"));
 }
 
+/* Where the host's packets go cannot be asked, which is no reason to take another interface. */
+static void choose__short_of_descriptors(void **state)
+{
+	struct interface interface;
+	struct rlimit before;
+
+	(void)state;
+	refused = EMFILE;
+	assert_int_equal(interface_choose("", &interface), THOLE_ERR_SYSTEM);
+	assert_non_null(strstr(thole_detail(), "ulimit -Hn"));
+	assert_int_equal(interface_route(ipv4.bytes, NULL, 0, NULL, NULL), THOLE_ERR_SYSTEM);
+	assert_non_null(strstr(thole_detail(), "ulimit -Hn"));
+	refused = 0;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+	assert_int_equal(interface_choose("", &interface), THOLE_ERR_SYSTEM);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(strstr(thole_detail(), "ulimit -Hn"));
+}
+
+/* Who may have no such socket has no use for the route: what is left is as good as any. */
+static void choose__without_sockets_of_ip(void **state)
+{
+	struct interface interface;
+
+	(void)state;
+	refused = EACCES;
+	assert_int_equal(interface_choose("", &interface), 0);
+	refused = 0;
+}
+
 static void route__to_this_host(void **state)
 {
 	uint8_t source[INTERFACE_ADDRESS];
@@ -110,6 +157,8 @@ int main(void)
 		cmocka_unit_test(list__has_a_loopback),
 		cmocka_unit_test(choose__by_address),
 		cmocka_unit_test(choose__unknown_name),
+		cmocka_unit_test(choose__short_of_descriptors),
+		cmocka_unit_test(choose__without_sockets_of_ip),
 		cmocka_unit_test(route__to_this_host),
 	};
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* what an IPv4 address has in front of it */
 
@@ -205,6 +206,14 @@ static void add_device(struct interface *interface, int fd)
 			    (ioctl(fd, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0);
 }
 
+/* To ask the kernel about interfaces; -1: there is none, and errno says why. */
+static int socket_of_ip(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 ? fd : socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+}
+
 int interface_list(struct interface **list_p, unsigned *count_p)
 {
 	struct ifaddrs *all, *one;
@@ -212,19 +221,21 @@ int interface_list(struct interface **list_p, unsigned *count_p)
 	struct interface *list;
 	char name[IF_NAMESIZE];
 	struct states states;
-	int fd;
+	char remedy[LIMITS_REMEDY_MAX];
+	int fd = socket_of_ip();
 
 	*list_p = NULL;
 	*count_p = 0;
-	if (getifaddrs(&all) != 0)
-		return error_set(THOLE_ERR_SYSTEM, "cannot list the network interfaces: %m");
+	if ((fd < 0 && limits_caused(errno)) || getifaddrs(&all) != 0) {
+		error_set(THOLE_ERR_SYSTEM, "cannot list the network interfaces: %m%s", limits_remedy(errno, remedy));
+		if (fd >= 0)
+			close(fd);
+		return THOLE_ERR_SYSTEM;
+	}
 	states_read(&states);
 	for (one = all; one; one = one->ifa_next)
 		bound++;
 	list = malloc(bound * sizeof(*list));
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	for (one = all; list && one; one = one->ifa_next) {
 		struct interface *interface = entry(list, &count, device_name(one, name));
 
@@ -511,6 +522,7 @@ int interface_route(const uint8_t address[INTERFACE_ADDRESS], const uint8_t *own
 {
 	struct path path = {.bytes = {[INTERFACE_ADDRESS + 1] = 9}}; /* some port: 0 is not allowed everywhere */
 	union socket_address name;
+	char remedy[LIMITS_REMEDY_MAX];
 	socklen_t size;
 	int fd, error = 0;
 
@@ -518,7 +530,7 @@ int interface_route(const uint8_t address[INTERFACE_ADDRESS], const uint8_t *own
 	size = interface_sockaddr(&path, interface, &name);
 	fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m");
+		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m%s", limits_remedy(errno, remedy));
 	if (own)
 		interface_bind(fd, own, interface); /* else it is no route that we could use */
 	if (connect(fd, &name.any, size) != 0) {

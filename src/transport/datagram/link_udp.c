@@ -137,6 +137,7 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 	socklen_t size = interface_sockaddr(own, udp->link.interface, &name);
 	int fd = limits_own(socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	struct udp_socket *socket = &udp->sockets[index];
+	char remedy[LIMITS_REMEDY_MAX];
 
 	udp->fd[index] = fd;
 	socket->channel = (uint8_t)(index % CHANNELS);
@@ -146,7 +147,7 @@ int udp_socket_open(struct link_udp *udp, unsigned index, struct path *own, bool
 	socket->overflows = 0;
 	socket->packets = 0;
 	if (fd < 0)
-		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m");
+		return error_set(THOLE_ERR_SYSTEM, "cannot make a UDP socket: %m%s", limits_remedy(errno, remedy));
 	set_options(udp, fd);
 	if (shared)
 		udp_share(udp, index, true);
