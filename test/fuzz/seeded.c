@@ -7,8 +7,10 @@
  * The seeds are numbers from FIRST on, so the default is the same runs each time. A child makes them; the parent says
  * which seed crashed it or hung.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -32,6 +34,19 @@ static void run(uint64_t seed)
 	fuzz_run(bytes, size);
 }
 
+/* A whole number from 1 on, and nothing behind it: else nothing might be run, and be well. */
+static bool number_parse(const char *option, const char *text, uint64_t *number_p)
+{
+	char *end;
+
+	errno = 0;
+	*number_p = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && !errno && *number_p >= 1)
+		return true;
+	fprintf(stderr, "--%s is a whole number from 1 on\n", option);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option words[] = {{"runs", required_argument, NULL, 'r'},
@@ -42,11 +57,8 @@ int main(int argc, char **argv)
 	pid_t child;
 
 	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
-		if (option == 'r')
-			runs = strtoull(optarg, NULL, 0);
-		else if (option == 's')
-			first = strtoull(optarg, NULL, 0);
-		else
+		if (!(option == 'r' && number_parse("runs", optarg, &runs)) &&
+		    !(option == 's' && number_parse("seed", optarg, &first)))
 			return 2;
 	}
 	current = mmap(NULL, sizeof(*current), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -57,7 +69,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (*current = first; *current < first + runs; ++*current) {
+		for (*current = first; runs > 0; runs--, ++*current) {
 			alarm(LIMIT_S);
 			run(*current);
 		}
