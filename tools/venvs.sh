@@ -6,7 +6,7 @@
 #   openmpi4  mpi4py alone, for the distribution's Open MPI
 #   papers    what the report on the papers needs
 #   wheel     what makes and checks Thole's own wheel: meson-python, auditwheel
-# One that is complete is left as it is. PYTHON names the Python to use.
+# One that is complete is left as it is, and so is an older one where no new one can be made. PYTHON names the Python.
 set -euo pipefail
 
 folder=$1
@@ -27,17 +27,42 @@ packages_of() {
 	esac
 }
 
+is_complete() {
+	[ "$(cat "$folder/$1/thole-packages" 2>/dev/null)" = "$(packages_of "$1")" ]
+}
+
+# The pip of the tool serves them all: one of their own would take seconds each. And pip --python came with 22.3; a
+# distribution's older pip is brought up to date first.
+fill() {
+	local place=$folder/$1 install="--quiet --disable-pip-version-check install --no-compile"
+
+	# shellcheck disable=SC2046,SC2086
+	if [ "$1" = tool ]; then
+		"$python" -m venv "$place" &&
+			"$place/bin/python" -m pip $install "pip>=22.3" $(packages_of tool)
+	else
+		"$python" -m venv --without-pip "$place" &&
+			"$folder/tool/bin/python" -m pip --python "$place/bin/python" $install $(packages_of "$1")
+	fi && packages_of "$1" >"$place/thole-packages"
+}
+
+# In its place, which its files name. One that was there is back if that fails.
 make_one() {
-	local name=$1 place=$folder/$1 packages
-	packages=$(packages_of "$name")
-	[ "$(cat "$place/thole-packages" 2>/dev/null)" = "$packages" ] && return 0
+	local place=$folder/$1 before=$folder/before/$1 # where nobody looks for MPIs
+
+	if [ -e "$place/thole-packages" ]; then
+		rm -rf "$before"
+		mkdir -p "$folder/before"
+		mv "$place" "$before"
+	fi
+	rm -rf "$place" # what an earlier try has left
+	if fill "$1"; then
+		rm -rf "$before"
+		return 0
+	fi
 	rm -rf "$place"
-	# The pip of the tool serves them all: one of their own would take seconds each.
-	"$python" -m venv --without-pip "$place"
-	# shellcheck disable=SC2086
-	"$folder/tool/bin/python" -m pip --python "$place/bin/python" --quiet --disable-pip-version-check \
-		install --no-compile $packages
-	echo "$packages" >"$place/thole-packages"
+	[ ! -e "$before" ] || mv "$before" "$place"
+	return 1
 }
 
 mkdir -p "$folder"
@@ -45,21 +70,16 @@ for name in "$@"; do
 	packages_of "$name" >/dev/null
 done
 
-# pip --python came with 22.3; a distribution's older pip is brought up to date first.
-if [ "$(cat "$folder/tool/thole-packages" 2>/dev/null)" != "$(packages_of tool)" ]; then
+if ! is_complete tool; then
 	echo "making the Python environment of the tool in $folder/tool"
-	rm -rf "$folder/tool"
-	"$python" -m venv "$folder/tool"
-	"$folder/tool/bin/python" -m pip --quiet --disable-pip-version-check install --no-compile \
-		"pip>=22.3" $(packages_of tool)
-	packages_of tool >"$folder/tool/thole-packages"
+	make_one tool || { echo "thole: the environment tool could not be made" >&2; exit 1; }
 fi
 
 pids=()
 names=()
 for name in "$@"; do
 	[ "$name" = tool ] && continue
-	[ "$(cat "$folder/$name/thole-packages" 2>/dev/null)" = "$(packages_of "$name")" ] && continue
+	is_complete "$name" && continue
 	echo "installing $(packages_of "$name") in $folder/$name"
 	make_one "$name" >"$folder/$name.log" 2>&1 &
 	pids+=($!)

@@ -555,3 +555,37 @@ def test_completion__values(build: Path, tmp_path: Path) -> None:
         ("thole run mpiexec --mpi ", ["a:b.png", "file.png", "folder"]),
     ):
         assert sorted(completed(build, line, cwd=tmp_path)[0]) == sorted(words), line
+
+
+# ---- The environments that build and test ----------------------------------------------------------
+
+ANY_PYTHON = """#!/bin/sh
+case $* in
+*"-m venv"*) for place; do :; done; mkdir -p "$place/bin"; cp "$0" "$place/bin/python" ;;
+*) [ -e "$ONLINE" ] ;;
+esac
+"""
+
+
+def test_environments__stay_until_there_are_new_ones(tmp_path: Path) -> None:
+    python, online, names = tmp_path / "python", tmp_path / "online", ("tool", "papers")
+    python.write_text(ANY_PYTHON)
+    python.chmod(0o755)
+    words = [ROOT / "tools" / "venvs.sh", tmp_path / "venv", *names]
+    env = clean_environment(PYTHON=str(python), ONLINE=str(online))
+    online.touch()
+    ran(*words, env=env)
+    places = [tmp_path / "venv" / name for name in names]
+    wanted = [(place / "thole-packages").read_text() for place in places]
+    for place in reversed(places):  # that of the tool is made first, and without it no other one
+        (place / "thole-packages").write_text("older ones\n")
+        (place / "kept").touch()
+        online.unlink()
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and f"{place.name} could not be made" in done.stderr, done
+        assert (place / "thole-packages").read_text() == "older ones\n" and (place / "kept").exists()
+        online.touch()
+        ran(*words, env=env)
+        assert not (place / "kept").exists()
+    assert [(place / "thole-packages").read_text() for place in places] == wanted
+    assert not list(tmp_path.rglob("before/*"))
