@@ -75,7 +75,8 @@ static bool thread_usage(struct contention_usage *usage)
 	return true;
 }
 
-/* How often the other threads of the process have lost or left their cores. */
+/* How often the other threads of the process have lost or left their cores. A switch of this one between the two looks
+ * counts as theirs: too rare to come CONTENTION_OTHERS times in a row. */
 static uint64_t others_switches(void)
 {
 	struct rusage all, own;
