@@ -386,15 +386,15 @@ THOLE_API int thole_poll(struct thole_endpoint *endpoint, struct thole_completio
  * Returns 0 or TIMEOUT; may return 0 for nothing. Progresses. */
 THOLE_API int thole_sleep(struct thole_endpoint *endpoint, int64_t timeout_ns);
 
-/* For whoever looks after an endpoint while its user does something else: a thread or a timer that keeps the endpoint's
- * thread rules. Messages that were reported complete may still wait for room at the peer, for a connection, or for word
- * that they were not lost; this makes progress for them. It does so, too, while regions are exposed, since peers may
- * access these while the program computes, and their first access, at least, needs an answer. Where the kernel driver
- * moves large messages while the program computes, it also does so for requests that are not complete, so that receives
- * are matched and the driver begins. It does nothing where there are none of these, or while an event loop sleeps on
- * thole_fd, and neither looks several times nor yields or sleeps as thole_progress may. Returns 0 where nothing is under
- * way any more: some looks a second are enough for regions; 2 where all that is goes by adapters, for which they are
- * enough as well; else 1, as when a peer wanted something of a region. */
+/* For whoever looks after an endpoint while its user does something else: a thread or a timer that keeps the
+ * endpoint's thread rules. Messages that were reported complete may still wait for room at the peer, for a connection,
+ * or for word that they were not lost; this makes progress for them. It does so, too, while regions are exposed, since
+ * peers may access these while the program computes, and their first access, at least, needs an answer. Where the
+ * kernel driver moves large messages while the program computes, it also does so for requests that are not complete,
+ * so that receives are matched and the driver begins. It does nothing where there are none of these, or while an event
+ * loop sleeps on thole_fd, and neither looks several times nor yields or sleeps as thole_progress may. Returns 0 where
+ * nothing is under way any more: some looks a second are enough for regions; 2 where all that is goes by adapters, for
+ * which they are enough as well; else 1, as when a peer wanted something of a region. */
 THOLE_API int thole_tend(struct thole_endpoint *endpoint);
 
 /* For an event loop: a file descriptor that becomes readable when there is something to progress, provided that
