@@ -361,12 +361,10 @@ static int prov_ep_maps_open(struct prov_endpoint *endpoint)
 
 static void prov_ep_memory_read(const struct prov_endpoint *endpoint)
 {
-	uint64_t least;
 	char text[8];
 
-	if (!thole_option_get(endpoint->thole, "mpi_memory", text, sizeof text) && !strcmp(text, "shared") &&
-	    !thole_option_number(endpoint->thole, "shared_heap_min", &least))
-		prov_heap_share(least);
+	if (!thole_option_get(endpoint->thole, "mpi_memory", text, sizeof text) && !strcmp(text, "shared"))
+		prov_heap_share(PROV_HEAP_LEAST);
 }
 
 static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)

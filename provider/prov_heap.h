@@ -15,6 +15,9 @@
 
 #include <stddef.h>
 
+/* A window of a page is worth it: an access to a shared one takes a twentieth of what the kernel's takes. */
+enum { PROV_HEAP_LEAST = 4096 };
+
 /* Take over the MPI library's malloc, realloc and free: blocks of `least` bytes and more are shared. Any number of
  * times; the first one's least counts. */
 void prov_heap_share(size_t least);

@@ -7021,7 +7021,7 @@ FAULTS = [
     Fault(
         "what is private is taken for shared",
         SHARED,
-        "|| rights[3] != 's'",
+        " || mark[4] != 's'",
         "",
     ),
     Fault(
@@ -7335,8 +7335,8 @@ FAULTS = [
     Fault(
         "memory of MPICH's windows is its own",
         "provider/prov_ep.c",
-        "		prov_heap_share(least);",
-        "		(void)least;",
+        "		prov_heap_share(PROV_HEAP_LEAST);",
+        "		;",
     ),
     Fault(
         "accesses reach beyond regions",

@@ -116,10 +116,11 @@ def test_all_goes_over_thole(mpi: InstalledMpi, conform: Compile, what: str) -> 
 
 
 @pytest.mark.about("mpich", "impi")
-def test_windows__are_copied_into(mpi: InstalledMpi) -> None:
+@pytest.mark.parametrize("length", [4096, 1 << 20])
+def test_windows__are_copied_into(mpi: InstalledMpi, length: int) -> None:
     """Both sides have mapped what MPI_Win_allocate gives: with Intel MPI by itself, with MPICH by the arena of each."""
     for options, mapped in (({}, True), ({"mpi_memory": "keep"}, mpi.name == "impi")):
-        done = launch(mpi, 2, mpi.python, HERE / "window_copies.py", options=options, env=LOG, timeout=120)
+        done = launch(mpi, 2, mpi.python, HERE / "window_copies.py", str(length), options=options, env=LOG, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count("copied") == 2, done.stdout
         seen = counters(done.stdout + done.stderr)

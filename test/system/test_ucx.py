@@ -44,6 +44,28 @@ int main(int count, char **words)
 
 
 # Leaves while a message of its own waits for a receive that does not come.
+FAULTS = """
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+static void fault(int number) { (void)number; }
+int main(int argc, char **argv)
+{
+	const int numbers[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	struct sigaction now, ours = {.sa_handler = fault};
+	int kept = 0;
+
+	for (int i = 0; i < 4; i++)
+		sigaction(numbers[i], &ours, NULL);
+	MPI_Init(&argc, &argv);
+	for (int i = 0; i < 4; i++)
+		kept += sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler == fault;
+	MPI_Finalize();
+	puts(kept == 4 ? "kept" : "lost");
+	return 0;
+}
+"""
+
 UNRECEIVED = """
 #include <mpi.h>
 static char bytes[1 << 20];
@@ -198,6 +220,15 @@ def test_what_was_sent_arrives(mpi: InstalledMpi, tmp_path: Path) -> None:
     done = launch(mpi.by("ucx"), 2, mpi.python, HERE / "mpi_leaving.py", tmp_path, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^arrived [1-9]\d*$", done.stdout, re.M), done.stdout
+
+
+def test_signals__are_the_programs(mpi: InstalledMpi, tmp_path: Path) -> None:
+    """UCX's own library, of which Open MPI takes parts, would have those that come of a program's faults."""
+    source, program = tmp_path / "faults.c", tmp_path / "faults"
+    source.write_text(FAULTS)
+    compile_mpi(mpi.mpi, None, (), [source], program)
+    done = launch(mpi.by("ucx"), 2, program, timeout=120)
+    assert done.returncode == 0 and done.stdout.count("kept") == 2, done.stdout + done.stderr
 
 
 def test_unreceived__is_left(mpi: InstalledMpi, tmp_path: Path) -> None:

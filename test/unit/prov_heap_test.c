@@ -21,7 +21,7 @@ void mpi_free(void *block);
 void *other_malloc(size_t length);
 void other_free(void *block);
 
-enum { LEAST = 100000, LARGE = 3 * LEAST, BYTE = 0x5a };
+enum { LEAST = PROV_HEAP_LEAST, LARGE = 70 * LEAST, BYTE = 0x5a };
 
 static void *filled(void *block, size_t length)
 {
@@ -50,7 +50,6 @@ static void share(void)
 	struct fid_ep *ep;
 
 	assert_int_equal(setenv("THOLE_MPI_MEMORY", "shared", 1), 0);
-	assert_int_equal(setenv("THOLE_SHARED_HEAP_MIN", "100000", 1), 0);
 	objects_open(&objects);
 	assert_int_equal(fi_endpoint(objects.domain, objects.info, &ep, NULL), 0);
 	assert_int_equal(fi_close(&ep->fid), 0);

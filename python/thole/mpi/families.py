@@ -95,6 +95,13 @@ MPICH_SETTINGS = COMMON + (
     Setting("MPIR_CVAR_NOLOCAL", "1", "treat ranks of one node as remote: MPICH's own shared memory stays out"),
     Setting("THOLE_MPI_MEMORY", "shared", "MPICH's windows are memory that ranks of a host map, as its own are"),
     Setting("THOLE_MPI_YIELD", "spare", "MPICH yields after each look for a message: only where others want the core"),
+    # Below its own bound of 16 KiB it packs, sends messages and unpacks.
+    Setting(
+        "MPIR_CVAR_CH4_IOV_DENSITY_MIN",
+        "64",
+        "puts and gets of pieces of 64 bytes and more stay puts and gets",
+        unless="MPIR_CVAR_CH4_IOV_DENSITY_MIN",
+    ),
 )
 
 OPENMPI_SETTINGS = COMMON + (
@@ -144,6 +151,8 @@ _UCX = (
     Setting("OMPI_MCA_pml", "^ob1", "messages through the interface of UCX, or a matching transport, not through BTLs"),
     Setting("OMPI_MCA_pml_ucx_tls", "any", "whatever transports that library has"),
     Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),
+    # Its handlers of SIGSEGV and the like go over those that the program has set before MPI_Init.
+    Setting("UCX_HANDLE_ERRORS", "none", "UCX's own library, which is loaded as well, leaves signals to the program"),
 )
 _UCX_ALONE = Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX, and no other way")
 
@@ -151,6 +160,8 @@ _UCX_ALONE = Setting("OMPI_MCA_pml", "ucx", "messages through the interface of U
 # Values of the user's that are not what Thole sets, and leave messages to it all the same. Without btl/ofi, which
 # sleeps a second when it is closed, programs that use no one-sided operations end so much earlier.
 ENOUGH = {"OMPI_MCA_btl": ("self",)}
+# Of these any value of the user's does.
+INDIFFERENT = ("UCX_HANDLE_ERRORS",)
 
 # Its btl/ofi knows only two of the operations that its osc/rdma asks for, and aborts at the others.
 OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
@@ -307,7 +318,7 @@ INTERFACES = ("auto", "libfabric", "ucx")
 def agrees(name: str, value: str, wanted: str) -> bool:
     """Whether a value of the user's leaves a variable what Thole needs of it."""
     if not name.startswith("OMPI_MCA_"):
-        return value == wanted
+        return value == wanted or name in INDIFFERENT
     if value in ENOUGH.get(name, ()):
         return True
     # Open MPI's lists of components: those that may be used, or behind ^ those that may not.

@@ -75,7 +75,10 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
             continue
         word, value = command[index], value if sign else command[index + 2]
         variable = f"OMPI_MCA_{name}" if argument in OPENMPI_PARAMETERS else name
-        if variable not in needed or variable in LISTS or agrees(variable, value, needed[variable]):
+        if variable not in needed or agrees(variable, value, needed[variable]):
+            continue
+        if variable in LISTS:
+            yield from _list(mpi, f"{word} {name} {value}", variable, value, needed[variable])
             continue
         other = interface.by_libfabric(mpi, variable, value)
         yield (
@@ -84,6 +87,15 @@ def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[
             else f"the argument {word} {name} {value} goes before {variable}={needed[variable]}: "
             f"{what.get(variable, 'messages')} will not go over Thole; leave it out"
         )
+
+
+def _list(mpi: Mpi, argument: str, variable: str, value: str, needed: str) -> Iterator[str]:
+    """Of a list Open MPI's are merged; elsewhere an argument's takes the place of all that Thole puts in front."""
+    ours, *_ = needed.split(LISTS[variable])
+    if mpi.launch.export_list or ours in value.split(LISTS[variable]):
+        return
+    lost = "there is no shared heap" if variable == PRELOAD else "messages will not go over Thole"
+    yield f"the argument {argument} goes before {variable}={needed}: {lost}; put {ours} in front of it"
 
 
 def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:

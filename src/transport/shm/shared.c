@@ -41,13 +41,17 @@ static const char *const in_memory[] = {"/dev/shm/", "/memfd:", "/dev/zero", "/S
 /* Whether a line of /proc/PID/maps is a shared mapping of a file in memory: which. */
 static bool extent_read(const char *line, struct extent *extent_p)
 {
+	const char *mark = strchr(line, ' ');
 	char rights[5];
 	int name = 0;
 
+	/* As nearly all, of which the rest takes long to read. */
+	if (!mark || strlen(mark) < 5 || mark[4] != 's')
+		return false;
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &extent_p->start,
 		   &extent_p->end, rights, &extent_p->offset, &extent_p->major, &extent_p->minor, &extent_p->inode,
 		   &name) != 7 ||
-	    name == 0 || rights[0] != 'r' || rights[3] != 's')
+	    name == 0 || rights[0] != 'r')
 		return false;
 	extent_p->write = rights[1] == 'w';
 	for (size_t i = 0; i < sizeof(in_memory) / sizeof(in_memory[0]); i++)
