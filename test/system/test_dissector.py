@@ -34,6 +34,9 @@ MESSAGES = (37, 38, 39, 40)
 pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 
 
+FLAGS = {"True": "1", "False": "0"}  # as Wireshark 4.4 has them
+
+
 def tshark(pcap: Path, *words: str) -> str:
     """What tshark says with the dissector loaded; that it loads is checked."""
     done = subprocess.run(
@@ -61,7 +64,8 @@ def table(pcap: Path, chosen: str, *names: str) -> list[dict[str, str]]:
     """The values of fields of the frames that a filter chooses, several of one name separated by commas."""
     words = [word for name in names for word in ("-e", name)]
     out = tshark(pcap, "-Y", chosen, "-T", "fields", *words)
-    return [dict(zip(names, line.split("\t"))) for line in out.split("\n")[:-1]]
+    rows = [[FLAGS.get(value, value) for value in line.split("\t")] for line in out.split("\n")[:-1]]
+    return [dict(zip(names, row)) for row in rows]
 
 
 def fields(pcap: Path, frame: int, *names: str) -> dict[str, str]:

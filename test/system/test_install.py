@@ -494,7 +494,8 @@ def test_uninstall__not_while_the_driver_is_there(
     monkeypatch.setattr(sys, "argv", ["uninstall.py", str(tmp_path / "build")])
     another = str(script(tmp_path / "thole", "true").parent)
     path = os.environ["PATH"]
-    assert shutil.which("thole", path=path) is None
+    if there := shutil.which("thole", path=path):
+        pytest.skip(f"a Thole is installed here ({there}), which could remove the driver, too")
     for user, found, status in ((0, path, 2), (0, f"{path}:{another}", 0), (0, path, 2), (1000, path, 0)):
         ran("meson", "install", "-C", tmp_path / "build")
         monkeypatch.setenv("PATH", found)
