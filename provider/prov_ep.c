@@ -364,7 +364,7 @@ static void prov_ep_memory_read(const struct prov_endpoint *endpoint)
 	char text[8];
 
 	if (!thole_option_get(endpoint->thole, "mpi_memory", text, sizeof text) && !strcmp(text, "shared"))
-		prov_heap_share(PROV_HEAP_LEAST);
+		prov_heap_share();
 }
 
 static void prov_ep_multi_min_read(struct prov_endpoint *endpoint)

@@ -13,12 +13,12 @@
 
 enum { ALIGNMENT = 16 }; /* malloc's */
 
-static size_t heap_least; /* 0: nothing is taken over */
+static bool heap_is_taken; /* over, as far as that could be done */
 
 static void *prov_heap_malloc(size_t length)
 {
 	bool zero;
-	void *block = length >= heap_least ? blocks()->alloc(length, ALIGNMENT, &zero) : NULL;
+	void *block = length >= PROV_HEAP_LEAST ? blocks()->alloc(length, ALIGNMENT, &zero) : NULL;
 
 	return block ? block : malloc(length);
 }
@@ -46,11 +46,11 @@ static void *prov_heap_realloc(void *block, size_t length)
 	return other;
 }
 
-void prov_heap_share(size_t least)
+void prov_heap_share(void)
 {
-	if (heap_least)
+	if (heap_is_taken)
 		return;
-	heap_least = least;
+	heap_is_taken = true;
 	/* Who frees comes first: what was allocated before goes back by it, too. Without, nothing of ours is given. */
 	if (import_set("free", (void (*)(void))prov_heap_free) > 0 &&
 	    import_set("realloc", (void (*)(void))prov_heap_realloc) >= 0)

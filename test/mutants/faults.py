@@ -7311,7 +7311,7 @@ FAULTS = [
     Fault(
         "all blocks of the MPI library are shared",
         HEAP_OF_MPI,
-        "length >= heap_least ? blocks()",
+        "length >= PROV_HEAP_LEAST ? blocks()",
         "length > 0 ? blocks()",
     ),
     Fault(
@@ -7335,7 +7335,7 @@ FAULTS = [
     Fault(
         "memory of MPICH's windows is its own",
         "provider/prov_ep.c",
-        "		prov_heap_share(PROV_HEAP_LEAST);",
+        "		prov_heap_share();",
         "		;",
     ),
     Fault(

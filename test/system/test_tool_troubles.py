@@ -600,14 +600,14 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: 
         for argument in ("--mca", "--omca", "-gomca"):
             assert "will not go over Thole" in explained(here, openmpi, argument, name, value, "./app")
     assert "will not go over Thole" in explained(here, hydra, "-genv", "FI_PROVIDER=tcp", "-n", "2", "true")
+    said = explained(here, hydra, "-genv", "FI_PROVIDER_PATH", "/x", "-n", "2", "true")
+    assert "the argument -genv FI_PROVIDER_PATH /x goes before FI_PROVIDER_PATH=" in said
+    assert "messages will not go over Thole; put " in said
 
 
 def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hydra: Path) -> None:
     assert "note:" not in explained(here, openmpi, "-n", "2", "true", "--mca", "pml", "ob1")
     assert "note:" not in explained(here, hydra, "-n", "2", "true", "-genv", "FI_PROVIDER", "tcp")
-    said = explained(here, hydra, "-genv", "FI_PROVIDER_PATH", "/x", "-n", "2", "true")
-    assert "the argument -genv FI_PROVIDER_PATH /x goes before FI_PROVIDER_PATH=" in said
-    assert "messages will not go over Thole; put " in said
     assert "note:" in explained(
         here, openmpi, "-n", "1", "./app", ":", "--mca", "pml", "ob1", "./app"
     )

@@ -43,7 +43,6 @@ int main(int count, char **words)
 """
 
 
-# Leaves while a message of its own waits for a receive that does not come.
 FAULTS = """
 #include <mpi.h>
 #include <signal.h>
@@ -66,6 +65,7 @@ int main(int argc, char **argv)
 }
 """
 
+# Leaves while a message of its own waits for a receive that does not come.
 UNRECEIVED = """
 #include <mpi.h>
 static char bytes[1 << 20];
