@@ -111,6 +111,22 @@ HEAP_API void free(void *memory)
 		next.free(memory);
 }
 
+/* jemalloc's: what its new has from aligned_alloc, by that name, its delete gives back so. free means the same there. */
+HEAP_API void sdallocx(void *memory, size_t size, int flags);
+HEAP_API void dallocx(void *memory, int flags);
+
+void sdallocx(void *memory, size_t size, int flags)
+{
+	(void)size, (void)flags;
+	free(memory);
+}
+
+void dallocx(void *memory, int flags)
+{
+	(void)flags;
+	free(memory);
+}
+
 HEAP_API void *calloc(size_t count, size_t size)
 {
 	bool zero;

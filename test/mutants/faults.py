@@ -2596,6 +2596,12 @@ FAULTS = [
         "had = 0;",
     ),
     Fault(
+        "an arena's block that jemalloc's delete gives back is taken for jemalloc's",
+        "heap/heap.c",
+        "\t(void)size, (void)flags;\n\tfree(memory);",
+        "\t(void)size, (void)flags;\n\tnext.free(memory);",
+    ),
+    Fault(
         "blocks of who knows no lengths are moved all the same",
         "heap/heap.c",
         "lengths.dli_fbase == blocks.dli_fbase;",

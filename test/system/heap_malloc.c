@@ -88,6 +88,22 @@ static void each_function(void)
 	CHECK_EQUAL(malloc_usable_size(NULL), 0);
 }
 
+/* jemalloc gives objects of C++ aligned_alloc's memory, and takes it back by functions of its own. */
+static void given_back(void)
+{
+	static const size_t lengths[] = {SMALL, LARGE};
+	void (*sized)(void *memory, size_t length, int flags);
+	void (*plain)(void *memory, int flags);
+
+	*(void **)&sized = dlsym(RTLD_DEFAULT, "sdallocx");
+	*(void **)&plain = dlsym(RTLD_DEFAULT, "dallocx");
+	CHECK(sized && plain);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+		sized(aligned_alloc(64, lengths[i]), lengths[i], 0);
+		plain(malloc(lengths[i]), 0);
+	}
+}
+
 /* From the C library to an arena, on in it, and back. */
 static void realloc_keeps(void)
 {
@@ -402,6 +418,7 @@ int main(int count, char **arguments)
 	if (count > 1)
 		return arenas_open();
 	each_function();
+	given_back();
 	realloc_keeps();
 	refusals();
 	fork_copies();

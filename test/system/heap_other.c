@@ -94,6 +94,20 @@ static void *other_realloc(void *old, size_t size)
 	return moved;
 }
 
+static void other_free_sized(void *memory, size_t size, int flags)
+{
+	(void)flags;
+	if (front_of(memory)->size != size)
+		abort();
+	other_free(memory);
+}
+
+static void other_free_plain(void *memory, int flags)
+{
+	(void)flags;
+	other_free(memory);
+}
+
 #define OTHER_NAMED(type, name, other, ...) \
 	__attribute__((visibility("default"), alias(#other))) type name(__VA_ARGS__)
 #ifdef OTHER_NAMES
@@ -109,6 +123,8 @@ OTHER(void *, calloc, other_calloc, size_t count, size_t size);
 OTHER(void *, realloc, other_realloc, void *old, size_t size);
 OTHER(void *, memalign, other_memalign, size_t alignment, size_t size);
 OTHER(void, free, other_free, void *memory);
+OTHER_NAMED(void, sdallocx, other_free_sized, void *memory, size_t size, int flags); /* as jemalloc */
+OTHER_NAMED(void, dallocx, other_free_plain, void *memory, int flags);
 #ifndef OTHER_SILENT
 OTHER(size_t, malloc_usable_size, other_size, void *memory);
 #endif
