@@ -206,6 +206,18 @@ def test_run__export_of_all_is_left_alone(planned: Planned, words: str) -> None:
     assert "SLURM_EXPORT_ENV" not in result.environment()
 
 
+@pytest.mark.parametrize("value", ["FI_PROVIDER=tcp", "FI_PROVIDER_PATH=/x", "MPIR_CVAR_NOLOCAL=0"])
+def test_run__export_of_what_contradicts_thole(planned: Planned, value: str) -> None:
+    name, _, theirs = value.partition("=")
+    for words in (f"--export=ALL,{value}", f"--export HOME,{value},THOLE_LINK=udp"):
+        said = planned(f"srun {words} ./app").warnings
+        assert any(line.startswith(f"the argument --export {name} {theirs} goes before {name}=") for line in said), said
+    said = planned("srun ./app", SLURM_EXPORT_ENV=f"ALL,{value}").warnings
+    assert any(line.startswith(f"{value} in SLURM_EXPORT_ENV goes before {name}=") for line in said), said
+    kept = planned("srun --export=ALL,FI_PROVIDER=thole,A=b ./app", SLURM_EXPORT_ENV=value).warnings
+    assert not any("goes before" in line for line in kept), kept
+
+
 def test_run__options_of_the_users_stay(planned: Planned, tmp_path: Path) -> None:
     """What `thole run` would set of Thole's own for an MPI, the user has said otherwise, by a variable or in a file."""
     assert planned("srun ./app").environment()["THOLE_MPI_YIELD"] == "spare"

@@ -605,6 +605,30 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: 
     assert "messages will not go over Thole; put " in said
 
 
+def test_run__arguments_that_set_what_is_the_users(here: Here, hydra: Path) -> None:
+    """The key of a job, which is a secret, and what is Thole's own and for speed alone."""
+    for name, value in (("THOLE_JOB_KEY", "7"), ("THOLE_MPI_YIELD", "keep"), ("MPIR_CVAR_CH4_IOV_DENSITY_MIN", "1")):
+        assert "note:" not in explained(here, hydra, "-genv", name, value, "-n", "2", "true")
+    said = explained(here, "--option", "link=udp", hydra, "-genv", "THOLE_LINK", "raw", "-n", "2", "true")
+    assert "note: the argument -genv THOLE_LINK raw goes before THOLE_LINK=udp; leave it out" in said
+
+
+def test_run__arguments_that_preload(here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "preloadable", lambda name: f"/ours/{name}")
+    for value in (f"/ours/{paths.HEAP}:libm.so.6", f"/ours/{paths.HEAP} libm.so.6"):
+        assert "note:" not in explained(here, "--shared-heap", hydra, "-genv", "LD_PRELOAD", value, "-n", "2", "true")
+    said = explained(here, "--shared-heap", hydra, "-genv", "LD_PRELOAD", "libm.so.6", "-n", "2", "true")
+    assert f"there is no shared heap; put /ours/{paths.HEAP} in front of it" in said
+    for words in (
+        (hydra, "-genv", "LD_PRELOAD", "/lib/libasan.so.8", "-n", "2", "true"),
+        (hydra, "-n", "1", "true", ":", "-env", "LD_PRELOAD=libm.so.6 libasan.so.8", "-n", "1", "true"),
+        (openmpi, "-x", "LD_PRELOAD=libasan.so.8", "-n", "2", "true"),
+    ):
+        said = explained(here, "--shared-heap", *words)
+        assert "note: --shared-heap is left out: libasan.so.8 of LD_PRELOAD is to allocate all memory" in said
+        assert "/ours/" not in said
+
+
 def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hydra: Path) -> None:
     assert "note:" not in explained(here, openmpi, "-n", "2", "true", "--mca", "pml", "ob1")
     assert "note:" not in explained(here, hydra, "-n", "2", "true", "-genv", "FI_PROVIDER", "tcp")

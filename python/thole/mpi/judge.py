@@ -13,9 +13,11 @@ from thole.base import host
 from thole.base.text import size_text
 from thole.mpi import interface, launch
 from thole.mpi.families import Mpi, agrees
-from thole.mpi.launchers import OPENMPI_FORWARD, OPENMPI_PARAMETERS
+from thole.mpi.launchers import OPENMPI_FORWARD, OPENMPI_PARAMETERS, Launch
 from thole.mpi.program import SANITIZER, sanitizer_of, unfit
 
+JOB_KEY = "THOLE_JOB_KEY"
+SECRETS = (JOB_KEY, f"FI_{JOB_KEY}")  # whose values are not shown
 PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
@@ -58,44 +60,59 @@ def arguments(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterat
                 f"{name}={os.environ[name]} keeps variables from the ranks, so that their messages may not go "
                 "over Thole; unset it"
             )
-    yield from _pairs(mpi, command, wanted)
+    yield from _values(mpi, command, wanted)
 
 
-def _pairs(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
+def _values(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
     """Arguments that set a variable, or a parameter of Open MPI's."""
     # What is needed, where the user's own value has that among more.
     needed = {**wanted, **{row.name: row.value for row in mpi.settings if row.name.startswith("OMPI_")}}
     for row in mpi.settings:
-        if row.unless:  # it is for speed alone
+        if row.unless or row.name.startswith("THOLE_"):  # it is for speed alone
             needed.pop(row.name, None)
-    what = {row.name: row.what for row in mpi.settings}
-    for index, argument, given in launch.arguments(mpi.launch, command):
+    what = {row.name: f": {row.what} will not go over Thole" for row in mpi.settings}  # else it is an option of Thole's
+    for words, name, value in _given(mpi.launch, command):
+        if name not in needed or name in SECRETS or agrees(name, value, needed[name]):
+            continue
+        if name in LISTS:
+            yield from _list(mpi, words, name, value, needed[name])
+        elif other := interface.by_libfabric(mpi, name, value):
+            yield f"{words} goes before --through {mpi.through}: {other}"
+        else:
+            yield f"{words} goes before {name}={needed[name]}{what.get(name, '')}; leave it out"
+
+
+def _given(way: Launch, command: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Variables that arguments set, or what stands for such an argument: in the user's words, name and value."""
+    listed = []
+    for index, argument, given in launch.arguments(way, command):
         name, sign, value = given.partition("=")
-        if argument not in mpi.launch.pairs or (not sign and index + 2 >= len(command)):
-            continue
-        word, value = command[index], value if sign else command[index + 2]
-        variable = f"OMPI_MCA_{name}" if argument in OPENMPI_PARAMETERS else name
-        if variable not in needed or agrees(variable, value, needed[variable]):
-            continue
-        if variable in LISTS:
-            yield from _list(mpi, f"{word} {name} {value}", variable, value, needed[variable])
-            continue
-        other = interface.by_libfabric(mpi, variable, value)
-        yield (
-            f"{word} {name} {value} goes before --through {mpi.through}: {other}"
-            if other
-            else f"the argument {word} {name} {value} goes before {variable}={needed[variable]}: "
-            f"{what.get(variable, 'messages')} will not go over Thole; leave it out"
-        )
+        if argument in way.exports:
+            listed.append(given)
+        elif argument in way.pairs and (sign or index + 2 < len(command)):
+            word, value = command[index], value if sign else command[index + 2]
+            variable = f"OMPI_MCA_{name}" if argument in OPENMPI_PARAMETERS else name
+            yield f"the argument {word} {name} {value}", variable, value
+    instead = [] if listed else [os.environ.get(way.exports_by, "")]
+    for part in ",".join(listed or instead).split(","):
+        name, sign, value = part.partition("=")
+        if sign:
+            argument = f"the argument --{way.exports[0]} {name} {value}"
+            yield argument if listed else f"{part} in {way.exports_by}", name, value
 
 
-def _list(mpi: Mpi, argument: str, variable: str, value: str, needed: str) -> Iterator[str]:
+def _list(mpi: Mpi, words: str, variable: str, value: str, needed: str) -> Iterator[str]:
     """Of a list Open MPI's are merged; elsewhere an argument's takes the place of all that Thole puts in front."""
-    ours, *_ = needed.split(LISTS[variable])
-    if mpi.launch.export_list or ours in value.split(LISTS[variable]):
+    ours, *_ = _parts(variable, needed)
+    if mpi.launch.export_list or ours in _parts(variable, value):
         return
     lost = "there is no shared heap" if variable == PRELOAD else "messages will not go over Thole"
-    yield f"the argument {argument} goes before {variable}={needed}: {lost}; put {ours} in front of it"
+    yield f"{words} goes before {variable}={needed}: {lost}; put {ours} in front of it"
+
+
+def _parts(variable: str, value: str) -> list[str]:
+    """Of a list. The loader takes blanks, too, between what it preloads."""
+    return (value.replace(" ", ":") if variable == PRELOAD else value).split(LISTS[variable])
 
 
 def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:
@@ -108,7 +125,10 @@ def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterat
 def without_heap(mpi: Mpi, command: list[str]) -> str:
     """Why the shared heap is not preloaded: a sanitizer has to be loaded first, and hears of no memory that another
     library allocates. Nothing where it may be."""
-    for name in map(os.path.basename, os.environ.get(PRELOAD, "").replace(" ", ":").split(":")):
+    exported = [value for _, name, value in launch.arguments(mpi.launch, command) if f"-{name}" == mpi.launch.export]
+    given = [value for _, name, value in _given(mpi.launch, command) if name == PRELOAD]
+    given += [word.partition("=")[2] for word in exported if word.startswith(f"{PRELOAD}=")]
+    for name in map(os.path.basename, _parts(PRELOAD, ":".join([os.environ.get(PRELOAD, ""), *given]))):
         if SANITIZER.fullmatch(name):
             return f"--shared-heap is left out: {name} of {PRELOAD} is to allocate all memory"
     for word in launch.started(mpi.launch, command):

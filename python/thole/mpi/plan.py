@@ -16,12 +16,10 @@ from thole.base.trouble import Trouble
 from thole.mpi import interface, judge, launch, starters, told
 from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
 from thole.mpi.identify import executable, identify
-from thole.mpi.judge import LIBRARIES, LISTS, PRELOAD
+from thole.mpi.judge import JOB_KEY, LIBRARIES, LISTS, PRELOAD, SECRETS
 from thole.mpi.launch import launcher_in
 from thole.mpi.program import PYTHON, identify_program, is_linked, uses_windows
 
-JOB_KEY = "THOLE_JOB_KEY"
-SECRETS = (JOB_KEY, f"FI_{JOB_KEY}")  # whose values are not shown
 # Variables of the user that are handed on with those that are set here; UCX's, too, where its other libraries are used.
 HANDED_ON = ("THOLE_", "FI_")
 
