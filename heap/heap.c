@@ -35,6 +35,8 @@ static struct {
 	void *(*calloc)(size_t count, size_t size);
 	void *(*realloc)(void *old, size_t size);
 	void *(*memalign)(size_t alignment, size_t size);
+	void *(*aligned_alloc)(size_t alignment, size_t size);
+	int (*posix_memalign)(void **memory_p, size_t alignment, size_t size);
 	void (*free)(void *memory);
 	size_t (*usable_size)(void *memory);
 	void *(*mmap)(void *address, size_t length, int rights, int flags, int fd, off_t offset);
@@ -55,6 +57,8 @@ static void next_find(void)
 	*(void **)&next.calloc = dlsym(RTLD_NEXT, "calloc");
 	*(void **)&next.realloc = dlsym(RTLD_NEXT, "realloc");
 	*(void **)&next.memalign = dlsym(RTLD_NEXT, "memalign");
+	*(void **)&next.aligned_alloc = dlsym(RTLD_NEXT, "aligned_alloc");
+	*(void **)&next.posix_memalign = dlsym(RTLD_NEXT, "posix_memalign");
 	*(void **)&next.free = dlsym(RTLD_NEXT, "free");
 	*(void **)&next.usable_size = dlsym(RTLD_NEXT, "malloc_usable_size"); /* the last one: all are known then */
 }
@@ -180,11 +184,17 @@ HEAP_API void *reallocarray(void *old, size_t count, size_t size)
 	return NULL;
 }
 
+static void *heap_aligned(size_t alignment, size_t size)
+{
+	bool zero;
+
+	return alignment && !(alignment & (alignment - 1)) ? heap_block(size, alignment, &zero) : NULL;
+}
+
+/* Of these three each is the next library's own: one that has what the standards ask for has no memalign. */
 HEAP_API void *memalign(size_t alignment, size_t size)
 {
-	size_t power = alignment ? (size_t)1 << (63 - __builtin_clzl(alignment)) : 1;
-	bool zero;
-	void *block = power == alignment ? heap_block(size, alignment, &zero) : NULL;
+	void *block = heap_aligned(alignment, size);
 
 	next_need();
 	return block ? block : next.memalign(alignment, size);
@@ -192,25 +202,25 @@ HEAP_API void *memalign(size_t alignment, size_t size)
 
 HEAP_API void *aligned_alloc(size_t alignment, size_t size)
 {
-	if (alignment && !(alignment & (alignment - 1)))
-		return memalign(alignment, size);
-	errno = EINVAL;
-	return NULL;
+	void *block = heap_aligned(alignment, size);
+
+	next_need();
+	return block ? block : next.aligned_alloc(alignment, size);
 }
 
 HEAP_API int posix_memalign(void **memory_p, size_t alignment, size_t size)
 {
-	int error = errno;
-	void *memory;
+	int error = errno, refused;
+	void *block = alignment >= sizeof(void *) ? heap_aligned(alignment, size) : NULL;
 
-	if (alignment < sizeof(void *) || (alignment & (alignment - 1)))
-		return EINVAL;
-	memory = memalign(alignment, size);
+	if (block) {
+		*memory_p = block;
+		return 0;
+	}
+	next_need();
+	refused = next.posix_memalign(memory_p, alignment, size);
 	errno = error;
-	if (!memory)
-		return ENOMEM;
-	*memory_p = memory;
-	return 0;
+	return refused;
 }
 
 HEAP_API void *valloc(size_t size)

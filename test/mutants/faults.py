@@ -2602,6 +2602,18 @@ FAULTS = [
         "\t(void)size, (void)flags;\n\tnext.free(memory);",
     ),
     Fault(
+        "what posix_memalign has of another library is the C library's",
+        "heap/heap.c",
+        "refused = next.posix_memalign(memory_p, alignment, size);",
+        "refused = (*memory_p = next.memalign(alignment, size)) ? 0 : ENOMEM;",
+    ),
+    Fault(
+        "what aligned_alloc has of another library is the C library's",
+        "heap/heap.c",
+        "next.aligned_alloc(alignment, size);",
+        "next.memalign(alignment, size);",
+    ),
+    Fault(
         "blocks of who knows no lengths are moved all the same",
         "heap/heap.c",
         "lengths.dli_fbase == blocks.dli_fbase;",
@@ -8758,10 +8770,8 @@ FAULTS = [
     Fault(
         "posix_memalign changes errno",
         "heap/heap.c",
-        "\tmemory = memalign(alignment, size);\n"
-        "\terrno = error;",
-        "\tmemory = memalign(alignment, size);\n"
-        "\t(void)error;",
+        "alignment, size);\n\terrno = error;",
+        "alignment, size);\n\t(void)error;",
     ),
     Fault(
         "pvalloc gives less than whole pages",

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * heap-other: an allocator that a program is linked to, as to tcmalloc: behind the library that thole run --shared-heap
- * preloads. With OTHER_NAMES it has those that the C library has for its own, too; with OTHER_SILENT nobody is told how
- * long its blocks are. It knows its blocks: what it is given that is none is the end.
+ * preloads. With OTHER_NAMES it has those that the C library has for its own, too; with OTHER_SILENT it has what the
+ * standards ask for alone: nobody is told how long its blocks are, and there is no memalign. It knows its blocks: what
+ * it is given that is none is the end.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,19 @@ static void *other_memalign(size_t alignment, size_t size)
 	place = ((uintptr_t)whole + sizeof(struct front) + alignment - 1) & ~(alignment - 1);
 	((struct front *)place)[-1] = (struct front){whole, size, ~place, LIE};
 	return (void *)place;
+}
+
+static int other_posix_memalign(void **memory_p, size_t alignment, size_t size)
+{
+	void *memory;
+
+	if (alignment < sizeof(void *) || (alignment & (alignment - 1)))
+		return EINVAL;
+	memory = other_memalign(alignment, size);
+	if (!memory)
+		return ENOMEM;
+	*memory_p = memory;
+	return 0;
 }
 
 static void *other_malloc(size_t size)
@@ -121,10 +136,12 @@ static void other_free_plain(void *memory, int flags)
 OTHER(void *, malloc, other_malloc, size_t size);
 OTHER(void *, calloc, other_calloc, size_t count, size_t size);
 OTHER(void *, realloc, other_realloc, void *old, size_t size);
-OTHER(void *, memalign, other_memalign, size_t alignment, size_t size);
+OTHER(void *, aligned_alloc, other_memalign, size_t alignment, size_t size);
+OTHER(int, posix_memalign, other_posix_memalign, void **memory_p, size_t alignment, size_t size);
 OTHER(void, free, other_free, void *memory);
 OTHER_NAMED(void, sdallocx, other_free_sized, void *memory, size_t size, int flags); /* as jemalloc */
 OTHER_NAMED(void, dallocx, other_free_plain, void *memory, int flags);
 #ifndef OTHER_SILENT
+OTHER(void *, memalign, other_memalign, size_t alignment, size_t size);
 OTHER(size_t, malloc_usable_size, other_size, void *memory);
 #endif
