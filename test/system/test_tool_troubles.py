@@ -605,12 +605,14 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: 
     assert "messages will not go over Thole; put " in said
 
 
-def test_run__arguments_that_set_what_is_the_users(here: Here, hydra: Path) -> None:
+def test_run__arguments_that_set_what_is_the_users(here: Here, openmpi: Path, hydra: Path) -> None:
     """The key of a job, which is a secret, and what is Thole's own and for speed alone."""
     for name, value in (("THOLE_JOB_KEY", "7"), ("THOLE_MPI_YIELD", "keep"), ("MPIR_CVAR_CH4_IOV_DENSITY_MIN", "1")):
         assert "note:" not in explained(here, hydra, "-genv", name, value, "-n", "2", "true")
     said = explained(here, "--option", "link=udp", hydra, "-genv", "THOLE_LINK", "raw", "-n", "2", "true")
     assert "note: the argument -genv THOLE_LINK raw goes before THOLE_LINK=udp; leave it out" in said
+    said = explained(here, "--option", "link=udp", openmpi, "-x", "THOLE_LINK=raw", "-n", "2", "true")
+    assert "note: -x THOLE_LINK=raw goes before THOLE_LINK=udp; leave it out" in said
 
 
 def test_run__arguments_that_preload(here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -403,7 +403,8 @@ def test_insisting__beside_a_word_for_libfabric(mpi: InstalledMpi, conform: Comp
     said = "messages go over Thole by libfabric"
     words = ["run", "--explain", "--through", "ucx"]
     done = thole(*words, *mpi.command(2, "--mca", "pml", "cm", conform(mpi)), env=mpi.environment())
-    assert re.findall(r"^note: (.*)", done.stdout, re.M) == [f"the argument --mca pml cm goes before --through ucx: {said}"]
+    note = f"the argument --mca pml cm goes before --through ucx: {said}"
+    assert re.findall(r"^note: (.*)", done.stdout, re.M) == [note]
     done = thole(*words, "--keep", *mpi.command(2, conform(mpi)), env=mpi.environment(OMPI_MCA_pml="cm"))
     assert re.findall(r"^note: (.*)", done.stdout, re.M) == [
         f"OMPI_MCA_pml=cm is kept (--keep), Thole needs ucx: {said}"

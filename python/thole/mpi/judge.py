@@ -70,7 +70,6 @@ def _values(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator
     for row in mpi.settings:
         if row.unless or row.name.startswith("THOLE_"):  # it is for speed alone
             needed.pop(row.name, None)
-    what = {row.name: f": {row.what} will not go over Thole" for row in mpi.settings}  # else it is an option of Thole's
     for words, name, value in _given(mpi.launch, command):
         if name not in needed or name in SECRETS or agrees(name, value, needed[name]):
             continue
@@ -79,7 +78,12 @@ def _values(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator
         elif other := interface.by_libfabric(mpi, name, value):
             yield f"{words} goes before --through {mpi.through}: {other}"
         else:
-            yield f"{words} goes before {name}={needed[name]}{what.get(name, '')}; leave it out"
+            yield f"{words} goes before {name}={needed[name]}{consequence(mpi, name)}; leave it out"
+
+
+def consequence(mpi: Mpi, name: str) -> str:
+    """What follows, behind a colon, where a variable has another value than Thole needs; nothing of its own options."""
+    return next((f": {row.what} will not go over Thole" for row in mpi.settings if row.name == name), "")
 
 
 def _given(way: Launch, command: list[str]) -> Iterator[tuple[str, str, str]]:

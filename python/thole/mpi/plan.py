@@ -301,9 +301,9 @@ def _contradicted(result: Plan, given: str) -> str:
 
 def _warn_of_value(result: Plan, argument: str, given: str) -> None:
     if wanted := _contradicted(result, given):
-        result.warnings.append(
-            f"{argument} goes before {given.partition('=')[0]}={wanted}: messages will not go over Thole; leave it out"
-        )
+        name = given.partition("=")[0]
+        follows = judge.consequence(result.mpi, name)
+        result.warnings.append(f"{argument} goes before {name}={wanted}{follows}; leave it out")
 
 
 def _hand_on_by_argument(result: Plan) -> None:
