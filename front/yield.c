@@ -29,8 +29,10 @@ static __thread char looker_here;
 
 static uintptr_t looker; /* the thread that looked first, by an address of its own; 0: none has */
 static bool several;     /* threads have looked */
+static bool shared;      /* ranks share cores */
 
 bool yield_spared;
+bool yield_found;
 
 void yield_looks(void)
 {
@@ -60,6 +62,16 @@ static bool yield_others_ran(struct yielder *self)
 	return self->switches != before;
 }
 
+/* Whether this thread, the only one that looks, has found something since it was asked last. */
+static bool yield_has_found(void)
+{
+	bool found = __atomic_load_n(&yield_found, __ATOMIC_RELAXED);
+
+	if (found)
+		__atomic_store_n(&yield_found, false, __ATOMIC_RELAXED);
+	return found;
+}
+
 int yield_sparing(void)
 {
 	struct yielder *self = &yielder;
@@ -67,6 +79,10 @@ int yield_sparing(void)
 
 	yield_looks();
 	if (__atomic_load_n(&several, __ATOMIC_RELAXED))
+		return sched_yield();
+	if (yield_has_found())
+		return 0;
+	if (__atomic_load_n(&shared, __ATOMIC_RELAXED))
 		return sched_yield();
 	self->calls++;
 	if (self->made > 0) {
@@ -85,8 +101,9 @@ int yield_sparing(void)
 	return result;
 }
 
-void yield_spare(void)
+void yield_spare(bool cores_shared)
 {
+	__atomic_store_n(&shared, cores_shared, __ATOMIC_RELAXED);
 	if (import_set("sched_yield", (void (*)(void))yield_sparing) != 0) /* where one was refused others may not be */
 		yield_spared = true;
 }
@@ -95,7 +112,6 @@ void yield_spare_if_told(struct thole_endpoint *endpoint)
 {
 	char text[8];
 
-	if (!job_oversubscribed(endpoint) && !thole_option_get(endpoint, "mpi_yield", text, sizeof text) &&
-	    !strcmp(text, "spare"))
-		yield_spare();
+	if (!thole_option_get(endpoint, "mpi_yield", text, sizeof text) && !strcmp(text, "spare"))
+		yield_spare(job_oversubscribed(endpoint));
 }

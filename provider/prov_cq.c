@@ -132,6 +132,8 @@ static ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buffer, size_t count, 
 	cq->draining = taken > 0;
 	cq->domain->posted = false;
 	prov_domain_unlock(cq->domain);
+	if (taken > 0)
+		yield_finds();
 	return taken;
 }
 

@@ -187,5 +187,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 		ucx_request_tell_all(ended);
 	if (called)
 		ucx_am_tell_all(worker);
+	if (handled > 0 || ended || called)
+		yield_finds();
 	return (unsigned)handled + (ended || called);
 }

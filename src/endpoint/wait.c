@@ -5,7 +5,8 @@
  * With a core for each process, spinning is best, and yielding gives the core to strangers, if to anybody. With fewer,
  * whoever spins keeps the awaited process from running. It is so where the launcher says that there are more ranks
  * than cores, and where a peer was last seen on this very core. Then a waiting process yields often, but not at once:
- * where the awaited process does run, its answer comes within some hundred polls.
+ * where the awaited process does run, its answer comes within some hundred polls. If the caller yields by itself, as
+ * MPIs do, nothing is yielded here.
  *
  * Callers that wait by calling progress in a loop may do costly things between two calls (MPICH yields). So one that
  * was seen to gain by it is answered "nothing" only after some more polls (patience.h); and one whose core others took
@@ -25,12 +26,30 @@ enum {
 	WAIT_OTHERS = 16,       /* polls of a call that waits, between which other threads have their turn */
 };
 
-/* Give the core away; the time afterwards. */
+/* Whether others have had this thread's core since it was asked last, and since the yield after that. */
+static bool endpoint_was_away(struct endpoint *whole)
+{
+	uint64_t before = whole->switches;
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage) != 0)
+		return false;
+	whole->switches = (uint64_t)usage.ru_nivcsw; /* sched_yield counts as one, if others run then */
+	return whole->switches > before;
+}
+
+/* Give the core away, unless the caller has done so: it would be back from each of two yields after everybody else's
+ * turn. The time afterwards. */
 static uint64_t endpoint_yield(struct thole_endpoint *endpoint)
 {
+	struct endpoint *whole = endpoint_of(endpoint);
+
+	if (endpoint->base.options.yield == OPTION_YIELD_AUTO && endpoint_was_away(whole))
+		return clock_now_ns();
 	endpoint_unlock(endpoint);
 	sched_yield();
 	endpoint_lock(endpoint);
+	whole->switches++;
 	endpoint_count(endpoint, COUNTER_YIELDS);
 	return clock_now_ns();
 }

@@ -7201,8 +7201,50 @@ FAULTS = [
     Fault(
         "ranks that share cores spare their yields",
         YIELD,
-        "	if (!job_oversubscribed(endpoint) && !thole_option_get(",
-        "	if (!thole_option_get(",
+        "	if (__atomic_load_n(&shared, __ATOMIC_RELAXED))",
+        "	if (false)",
+    ),
+    Fault(
+        "no rank is told to share cores",
+        YIELD,
+        "yield_spare(job_oversubscribed(endpoint))",
+        "yield_spare(false)",
+    ),
+    Fault(
+        "who has found something yields first",
+        YIELD,
+        "	if (yield_has_found())",
+        "	if (false)",
+    ),
+    Fault(
+        "who has once found something never yields",
+        YIELD,
+        "		__atomic_store_n(&yield_found, false, __ATOMIC_RELAXED);\n",
+        "		;\n",
+    ),
+    Fault(
+        "what a queue has is not seen by who yields",
+        "provider/prov_cq.c",
+        "		yield_finds();\n",
+        "		;\n",
+    ),
+    Fault(
+        "what a worker has is not seen by who yields",
+        "ucx/ucx_worker.c",
+        "		yield_finds();\n",
+        "		;\n",
+    ),
+    Fault(
+        "Thole yields beside a caller that has yielded",
+        "src/endpoint/wait.c",
+        "OPTION_YIELD_AUTO && endpoint_was_away(whole))",
+        "OPTION_YIELD_AUTO && false)",
+    ),
+    Fault(
+        "Thole takes its own yields for its caller's",
+        "src/endpoint/wait.c",
+        "	whole->switches++;\n",
+        "",
     ),
     Fault(
         "who waits by UCX's interface is not seen to",

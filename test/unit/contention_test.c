@@ -1031,6 +1031,46 @@ static void endpoint__sleeps_shortly_beside_others(void **state)
 	}
 }
 
+/* One turn of others is enough: if the caller has yielded, Thole does not. That others ran by Thole's own yield says
+ * nothing of the caller. */
+static void endpoint__yields_for_who_does_not(void **state)
+{
+	const char *const options[] = {"network=off", NULL};
+	const struct {
+		int every;     /* so many polls others have had the core, */
+		bool by_thole; /* and after each yield of Thole's */
+		unsigned least, most;
+	} cases[] = {
+		{50, false, 0, 0},
+		{50, true, 0, 0},
+		{LONG, false, LONG / 100 - 2, LONG},
+		{LONG, true, LONG / 100 - 2, LONG},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct thole_request *receive;
+		uint64_t *yields, before;
+		struct pair pair;
+
+		pair_open(&pair, options);
+		pair.a->base.oversubscribed = true;
+		receive = waiting_begin(&pair);
+		clock_ns = clock_now_ns();
+		yields = &endpoint_of(pair.a)->own_counters[COUNTER_YIELDS];
+		before = *yields;
+		for (int poll = 0; poll < LONG; poll++) {
+			uint64_t had = *yields;
+
+			taken += poll % cases[i].every == 0;
+			assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
+			taken += cases[i].by_thole && *yields > had;
+		}
+		assert_in_range(*yields - before, cases[i].least, cases[i].most);
+		waiting_end(&pair, receive);
+	}
+}
+
 /* Where no sleep is taken, since its caller's lock would be held meanwhile, it yields as before, and what was bought is
  * forgotten in time. */
 static void endpoint__yields_where_it_cannot_sleep(void **state)
@@ -1051,6 +1091,8 @@ static void endpoint__yields_where_it_cannot_sleep(void **state)
 		assert_in_range(i, 0, LONG);
 		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
 	}
+	for (int i = 0; i < 100; i++) /* until a yield is due for which there is none, as others have had the core */
+		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
 	yields = endpoint_of(pair.a)->own_counters[COUNTER_YIELDS];
 	for (int i = 0; i < LONG; i++)
 		assert_int_equal(thole_poll(pair.a, NULL, 0), 0);
@@ -1168,6 +1210,7 @@ int main(void)
 		cmocka_unit_test(awake__only_after_a_loss),
 		cmocka_unit_test(runnable__by_the_kernel),
 		cmocka_unit_test(endpoint__gives_nothing_away),
+		cmocka_unit_test(endpoint__yields_for_who_does_not),
 		cmocka_unit_test(endpoint__yields_where_it_cannot_sleep),
 		cmocka_unit_test(endpoint__asks_nothing_while_answers_come),
 		cmocka_unit_test(endpoint__maintains_less_where_cores_are_shared),

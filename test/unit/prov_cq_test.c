@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "front/yield.h"
 #include "prov_cq.h"
 #include "thole.h"
 
@@ -297,6 +298,23 @@ static void waiting__ends_by_time_and_by_signal(void **state)
 	assert_int_equal(fi_close(&other->fid.fid), 0);
 }
 
+/* The MPI library's next yield would keep it from that. */
+static void read__says_that_it_has_found(void **state)
+{
+	struct prov_cq *cq = cq_open(FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
+	struct fi_cq_tagged_entry entry;
+
+	(void)state;
+	yield_spared = true; /* the library's yields come to us */
+	assert_int_equal(fi_cq_read(&cq->fid, &entry, 1), -FI_EAGAIN);
+	assert_false(yield_found);
+	push(cq, 1);
+	assert_int_equal(fi_cq_read(&cq->fid, &entry, 1), 1);
+	assert_true(yield_found);
+	yield_spared = yield_found = false;
+	assert_int_equal(fi_close(&cq->fid.fid), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +327,7 @@ int main(void)
 		cmocka_unit_test(overrun__is_said_behind_what_is_there),
 		cmocka_unit_test(waiting__without_a_descriptor),
 		cmocka_unit_test(waiting__ends_by_time_and_by_signal),
+		cmocka_unit_test(read__says_that_it_has_found),
 	};
 
 	return cmocka_run_group_tests_name("prov_cq", tests, objects_setup, objects_teardown);

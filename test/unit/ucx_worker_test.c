@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <ucp/api/ucp.h>
 
+#include "front/yield.h"
 #include "thole.h"
 #include "ucx_endpoint.h"
 #include "ucx_flush.h"
@@ -483,7 +484,7 @@ static void yields__are_a_workers_to_make(void **state)
 	setenv("THOLE_MPI_YIELD", "spare", 1);
 	setenv("THOLE_LOCAL_RANKS", "100000", 1); /* more than cores: there is always one that has a use for them */
 	worker = worker_open(&context, UCS_THREAD_MODE_MULTI);
-	assert_int_equal(yields_made(), 0);
+	assert_int_equal(yields_made(), 100);
 	ucp_worker_destroy(worker);
 	ucp_cleanup(context);
 	unsetenv("THOLE_LOCAL_RANKS");
@@ -496,6 +497,49 @@ static void yields__are_a_workers_to_make(void **state)
 	assert_int_equal(yields_made(), 100);
 	ucp_worker_destroy(worker);
 	ucp_cleanup(context);
+}
+
+/* The library's next yield would keep it from that. */
+static void progress__says_that_it_has_found(void **state)
+{
+	ucp_ep_params_t to = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+	ucp_request_param_t param = {0};
+	ucp_address_t *address;
+	ucp_context_h contexts[2];
+	ucp_worker_h worker, peer;
+	void *receive, *send;
+	size_t length;
+	ucp_ep_h ep;
+	char byte;
+
+	(void)state;
+	assert_true(yield_spared); /* since the test before */
+	worker = worker_open(&contexts[0], UCS_THREAD_MODE_SINGLE);
+	peer = worker_open(&contexts[1], UCS_THREAD_MODE_SINGLE);
+	assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
+	to.address = address;
+	assert_int_equal(ucp_ep_create(peer, &to, &ep), UCS_OK);
+	ucp_worker_release_address(worker, address);
+	receive = ucp_tag_recv_nbx(worker, &byte, 1, 3, UINT64_MAX, &param);
+	assert_true(UCS_PTR_IS_PTR(receive));
+	yield_found = false;
+	ucp_worker_progress(worker);
+	assert_false(yield_found);
+	send = ucp_tag_send_nbx(ep, "", 1, 3, &param);
+	assert_false(UCS_PTR_IS_ERR(send));
+	while (!ucp_request_is_completed(receive)) {
+		ucp_worker_progress(peer);
+		yield_found = false;
+		ucp_worker_progress(worker);
+	}
+	assert_true(yield_found);
+	ucp_request_free(receive);
+	if (send)
+		ucp_request_free(send);
+	ucp_worker_destroy(peer);
+	ucp_worker_destroy(worker);
+	ucp_cleanup(contexts[1]);
+	ucp_cleanup(contexts[0]);
 }
 
 static size_t state_size(void *shape)
@@ -620,6 +664,7 @@ int main(void)
 		cmocka_unit_test(close__in_a_child_waits_for_nothing),
 		cmocka_unit_test(destroy__gives_bounces_back),
 		cmocka_unit_test(yields__are_a_workers_to_make),
+		cmocka_unit_test(progress__says_that_it_has_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

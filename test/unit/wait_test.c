@@ -231,8 +231,9 @@ static void again__for_who_may_be_running(void **state)
 }
 
 /* Of calls that find nothing most are only counted, but where cores are shared one in a hundred yields: by what the
- * launcher says, or since a peer was seen on this very core. A loss of the core, by which a caller is made to sleep
- * instead, is forgotten between two hundreds. */
+ * launcher says, or since a peer was seen on this very core. Those are few for which there is none, as the kernel had
+ * given the core to others meanwhile. A loss of the core, by which a caller is made to sleep instead, is forgotten
+ * between two hundreds. */
 static void yields_in_hundreds(const char *ranks, bool seen)
 {
 	const char *const options[] = {"network=off", ranks, "look_again=0", NULL};

@@ -100,12 +100,40 @@ static void spare__whose_calls(void **state)
 	(void)state;
 	assert_false(yield_spared);
 	assert_int_equal(made_of(yields_lazy, 2 * SPARED), 0); /* bound by now */
-	yield_spare();
-	yield_spare();
+	yield_spare(false);
+	yield_spare(false);
 	assert_true(yield_spared);
 	assert_int_equal(made_of(yields_lazy, 10 * SPARED), 10);
 	assert_int_equal(made_of(yields_sealed, 10 * SPARED), 10);
 	assert_int_equal(made_of(yields_other, 10 * SPARED), 0);
+}
+
+/* Found what it waited for, it goes on to that, whoever wants the core; and yields again when it finds nothing. */
+static void yield__having_found(void **state)
+{
+	(void)state;
+	yield_look();
+	for (int shared = 0; shared < 2; shared++) {
+		kernel.others = true;
+		yield_spare(shared);
+		made_of(yield_sparing, SPARED);
+		assert_int_equal(made_of(yield_sparing, 10), 10);
+		yield_finds();
+		yield_finds();
+		assert_int_equal(made_of(yield_sparing, 1), 0);
+		assert_int_equal(made_of(yield_sparing, 10), 10);
+		kernel.others = false;
+	}
+}
+
+/* However few of them others have used so far. */
+static void yield__where_ranks_share_cores(void **state)
+{
+	(void)state;
+	yield_spare(true);
+	assert_int_equal(made_of(yield_sparing, 10000), 10000);
+	yield_spare(false);
+	assert_in_range(made_of(yield_sparing, 10000), 10000 / SPARED, STAYS + 16 + 10000 / SPARED);
 }
 
 static void *look(void *arg)
@@ -124,6 +152,8 @@ static void yield__with_threads_that_look(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(made_of(yield_sparing, 10 * SPARED), 10 * SPARED);
+	yield_finds();
+	assert_int_equal(made_of(yield_sparing, 10), 10);
 }
 
 int main(void)
@@ -133,6 +163,8 @@ int main(void)
 		cmocka_unit_test(yield__where_others_run),
 		cmocka_unit_test(import__says_what_was_refused),
 		cmocka_unit_test(spare__whose_calls),
+		cmocka_unit_test(yield__having_found),
+		cmocka_unit_test(yield__where_ranks_share_cores),
 		cmocka_unit_test(yield__with_threads_that_look), /* from then on every call is made */
 	};
 
