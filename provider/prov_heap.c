@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * prov_heap.c - memory that the MPI library allocates for windows, see prov_heap.h.
+ * prov_heap.c - memory that the MPI library allocates for windows and packed messages, see prov_heap.h.
  */
 #include "prov_heap.h"
 
@@ -21,6 +21,33 @@ static void *prov_heap_malloc(size_t length)
 	void *block = length >= PROV_HEAP_LEAST ? blocks()->alloc(length, ALIGNMENT, &zero) : NULL;
 
 	return block ? block : malloc(length);
+}
+
+/* Windows are none of these: packed messages are, for which a copy by the kernel is no matter below this. */
+static void *prov_heap_aligned(size_t alignment, size_t length)
+{
+	bool zero;
+
+	if (length < ARENA_GRANULE || alignment < ALIGNMENT || alignment & (alignment - 1))
+		return NULL;
+	return blocks()->alloc(length, alignment, &zero);
+}
+
+static int prov_heap_memalign(void **block_p, size_t alignment, size_t length)
+{
+	void *block = prov_heap_aligned(alignment, length);
+
+	if (!block)
+		return posix_memalign(block_p, alignment, length);
+	*block_p = block;
+	return 0;
+}
+
+static void *prov_heap_aligned_alloc(size_t alignment, size_t length)
+{
+	void *block = prov_heap_aligned(alignment, length);
+
+	return block ? block : aligned_alloc(alignment, length);
 }
 
 static void prov_heap_free(void *block)
@@ -53,6 +80,9 @@ void prov_heap_share(void)
 	heap_is_taken = true;
 	/* Who frees comes first: what was allocated before goes back by it, too. Without, nothing of ours is given. */
 	if (import_set("free", (void (*)(void))prov_heap_free) > 0 &&
-	    import_set("realloc", (void (*)(void))prov_heap_realloc) >= 0)
+	    import_set("realloc", (void (*)(void))prov_heap_realloc) >= 0) {
 		import_set("malloc", (void (*)(void))prov_heap_malloc);
+		import_set("posix_memalign", (void (*)(void))prov_heap_memalign);
+		import_set("aligned_alloc", (void (*)(void))prov_heap_aligned_alloc);
+	}
 }

@@ -7,8 +7,11 @@
 
 #include "thole.h"
 
-/* Datatypes' numbers are their addresses with the class in the low bits. */
-enum { ALIGNMENT = 64 };
+enum {
+	ALIGNMENT = 64,            /* datatypes' numbers are their addresses with the class in the low bits */
+	/* From here on a bounce buffer is memory that peers map; its pages stay for the next one's when it is freed. */
+	BOUNCE_SHARED = 64 * 1024,
+};
 
 _Static_assert(sizeof(ucp_dt_iov_t) == sizeof(struct iovec) &&
 		       offsetof(ucp_dt_iov_t, buffer) == offsetof(struct iovec, iov_base) &&
@@ -123,8 +126,14 @@ void ucp_dt_destroy(ucp_datatype_t datatype)
 
 static struct ucx_bounce *ucx_datatype_bounce_make(size_t length, struct iovec *single_p)
 {
-	struct ucx_bounce *bounce = length < PTRDIFF_MAX ? malloc(sizeof *bounce + length) : NULL;
+	void *memory = NULL;
+	struct ucx_bounce *bounce;
 
+	if (length < BOUNCE_SHARED)
+		memory = malloc(sizeof *bounce + length);
+	else if (length < PTRDIFF_MAX)
+		thole_alloc(sizeof *bounce + length, &memory);
+	bounce = memory;
 	if (!bounce)
 		return NULL;
 	list_init(&bounce->node);
@@ -220,6 +229,6 @@ ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_stat
 			status = generic->operations.unpack(bounce->state, 0, bounce->memory, length);
 		generic->operations.finish(bounce->state);
 	}
-	free(bounce);
+	thole_free(bounce);
 	return status;
 }

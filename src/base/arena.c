@@ -23,7 +23,7 @@
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 	KEPT_MAX = 64 << 20,         /* bytes that are free and still have their pages, as the C library keeps some */
-	KEPT_EXTENT_MAX = 32 << 20,  /* of one extent; longer ones go back to the kernel at once */
+	KEPT_BLOCK_MAX = 32 << 20,   /* of one block; longer ones go back to the kernel at once */
 	TRIES = 16,                  /* addresses tried for an arena */
 };
 
@@ -132,11 +132,11 @@ static bool arena_punch(struct arena *arena, uint32_t at, uint32_t length)
 						    (uint64_t)length * ARENA_GRANULE);
 }
 
-static bool extent_is_long(const struct arena *arena, const struct extent *extent)
+/* Whether an extent, of which so much was a block till now, goes back to the kernel. */
+static bool extent_is_long(const struct arena *arena, const struct extent *extent, uint32_t freed)
 {
-	uint64_t bytes = (uint64_t)extent->length * ARENA_GRANULE;
-
-	return bytes > KEPT_EXTENT_MAX || arena->extents.kept * ARENA_GRANULE + bytes > KEPT_MAX;
+	return (uint64_t)freed * ARENA_GRANULE > KEPT_BLOCK_MAX ||
+	       (arena->extents.kept + extent->length) * (uint64_t)ARENA_GRANULE > KEPT_MAX;
 }
 
 /* So much of it is mapped from now on. Who maps it, too, sees that before anything that comes of it. */
@@ -151,7 +151,7 @@ static void arena_give(struct arena *arena, uint32_t at, uint32_t length, enum e
 {
 	struct extent extent = extents_join(&arena->extents, (struct extent){at, length, kind});
 
-	if (extent.kind == EXTENT_KEPT && extent_is_long(arena, &extent) &&
+	if (extent.kind == EXTENT_KEPT && extent_is_long(arena, &extent, length) &&
 	    arena_punch(arena, extent.at, extent.length))
 		extent.kind = EXTENT_CLEAN;
 	if (extent.kind == EXTENT_CLEAN && extent.at + extent.length == arena->extents.top) {

@@ -7211,6 +7211,36 @@ FAULTS = [
         "yield_spare(false)",
     ),
     Fault(
+        "blocks that were freed beside each other count as one long block",
+        "src/base/arena.c",
+        "(uint64_t)freed * ARENA_GRANULE > KEPT_BLOCK_MAX",
+        "(uint64_t)extent->length * ARENA_GRANULE > KEPT_BLOCK_MAX",
+    ),
+    Fault(
+        "long bounce buffers are the C library's",
+        "ucx/ucx_datatype.c",
+        "	if (length < BOUNCE_SHARED)",
+        "	if (length < PTRDIFF_MAX)",
+    ),
+    Fault(
+        "bounce buffers that peers map go back to the C library",
+        "ucx/ucx_datatype.c",
+        "	thole_free(bounce);",
+        "	free(bounce);",
+    ),
+    Fault(
+        "packed messages are the C library's",
+        HEAP_OF_MPI,
+        "	if (length < ARENA_GRANULE || alignment < ALIGNMENT ||",
+        "	if (true || alignment < ALIGNMENT ||",
+    ),
+    Fault(
+        "an alignment that there is not is none",
+        HEAP_OF_MPI,
+        " || alignment & (alignment - 1))",
+        ")",
+    ),
+    Fault(
         "who has found something yields first",
         YIELD,
         "	if (yield_has_found())",

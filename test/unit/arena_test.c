@@ -424,6 +424,10 @@ static void freed__goes_back_to_the_kernel(void **state)
 	assert_true(pages_of(place.file.fd) >= before + 80 * MIB);
 	assert_true(arena_free(large));
 	assert_true(pages_of(place.file.fd) <= before);
+	for (int i = 0; i < 2; i++) /* which become one when they are free */
+		memset(few[i] = block_new(20 * MIB), 1, 20 * MIB);
+	assert_true(arena_free(few[0]) && arena_free(few[1]));
+	assert_true(pages_of(place.file.fd) >= before + 40 * MIB);
 	for (int i = 0; i < 40; i++)
 		memset(few[i] = block_new(4 * MIB), 1, 4 * MIB);
 	for (int i = 0; i < 40; i += 2) /* none beside another */

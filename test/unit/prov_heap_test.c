@@ -7,6 +7,7 @@
  */
 #include "prov_objects.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 void *mpi_malloc(size_t length);
 void *mpi_realloc(void *block, size_t length);
 void mpi_free(void *block);
+int mpi_memalign(void **block_p, size_t alignment, size_t length);
+void *mpi_aligned_alloc(size_t alignment, size_t length);
 void *other_malloc(size_t length);
 void other_free(void *block);
 
@@ -150,6 +153,32 @@ static void heap__gives_blocks_another_length(void **state)
 	mpi_free(block);
 }
 
+/* As large as a granule they are shared; else, and with an alignment that there is not, they are what they were. */
+static void heap__shares_packed_messages(void **state)
+{
+	static const size_t alignments[] = {16, 64, 4096, 1 << 21};
+	void *block;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
+		assert_int_equal(mpi_memalign(&block, alignments[i], LARGE), 0);
+		assert_true(is_shared(filled(block, LARGE)));
+		assert_int_equal((uintptr_t)block % alignments[i], 0);
+		mpi_free(block);
+		assert_int_equal(arena_length(block), 0);
+		block = filled(mpi_aligned_alloc(alignments[i], 32 * ARENA_GRANULE), 32 * ARENA_GRANULE);
+		assert_true(is_shared(block));
+		assert_int_equal((uintptr_t)block % alignments[i], 0);
+		mpi_free(mpi_realloc(block, LARGE));
+	}
+	assert_int_equal(mpi_memalign(&block, 64, ARENA_GRANULE - 1), 0);
+	assert_false(is_shared(filled(block, ARENA_GRANULE - 1)));
+	mpi_free(block);
+	assert_int_equal(mpi_memalign(&block, 48, LARGE), EINVAL);
+	assert_int_equal(mpi_memalign(&block, 8, LARGE), 0);
+	mpi_free(filled(block, LARGE));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -158,6 +187,7 @@ int main(void)
 		cmocka_unit_test(heap__shares_large_blocks),
 		cmocka_unit_test(heap__takes_back_what_is_from_before),
 		cmocka_unit_test(heap__gives_blocks_another_length),
+		cmocka_unit_test(heap__shares_packed_messages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <ucp/api/ucp.h>
 
+#include "base/blocks.h"
 #include "front/yield.h"
 #include "thole.h"
 #include "ucx_endpoint.h"
@@ -18,7 +19,8 @@
 
 enum {
 	CHILD_LIMIT_S = 20, /* until it is taken to hang */
-	BOUNCED = 1 << 20,  /* bytes of a message that is packed */
+	BOUNCED = 32 << 10, /* bytes of a message that is packed, */
+	BOUNCED_LONG = 1 << 20,   /* and of one whose bounce buffer peers map */
 	UNPACKED = 10,      /* what a state becomes by that; by its end one more */
 };
 
@@ -542,10 +544,12 @@ static void progress__says_that_it_has_found(void **state)
 	ucp_cleanup(contexts[0]);
 }
 
+static size_t bounced = BOUNCED;
+
 static size_t state_size(void *shape)
 {
 	(void)shape;
-	return BOUNCED;
+	return bounced;
 }
 
 static void *state_of_room(void *context, void *buffer, size_t count)
@@ -604,9 +608,21 @@ static void bounces_once(ucp_worker_h worker, ucp_ep_h ep, const ucp_request_par
 		ucp_request_free(send);
 }
 
+/* The bounce buffers of two receives and two sends. Long ones lie where peers may map them. */
+static void under_way(ucp_worker_h worker, const void *blocks_of[4])
+{
+	struct list_node *node = list_first(&worker->bounces);
+
+	for (int i = 0; i < 4; i++, node = node->next) {
+		blocks_of[i] = container_of(node, struct ucx_bounce, node);
+		assert_int_equal(blocks()->length(blocks_of[i]) > 0, bounced == BOUNCED_LONG);
+	}
+	assert_ptr_equal(node, &worker->bounces);
+}
+
 /* What a worker holds for requests under way goes with it, whether these are its own or the program's, and what has
  * ended before does not go again. */
-static void destroy__gives_bounces_back(void **state)
+static void bounces_go_with_their_worker(size_t length_of_each)
 {
 	static const ucp_generic_dt_ops_t operations = {state_of_data, state_of_room, state_size,
 							state_pack,    state_unpack,  state_finish};
@@ -616,12 +632,13 @@ static void destroy__gives_bounces_back(void **state)
 	int finished[2] = {0}, sent = 0;
 	size_t before = 0, length;
 
-	(void)state;
+	bounced = length_of_each;
 	assert_int_equal(ucp_dt_create_generic(&operations, NULL, &param.datatype), UCS_OK);
 	for (int round = 0; round < 3; round++) {
 		ucp_address_t *address;
 		ucp_context_h context;
 		ucp_worker_h worker = worker_open(&context, UCS_THREAD_MODE_SINGLE);
+		const void *blocks_of[4];
 		ucp_ep_h ep;
 
 		assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
@@ -638,8 +655,11 @@ static void destroy__gives_bounces_back(void **state)
 			assert_true(UCS_PTR_IS_PTR(ucp_tag_send_sync_nbx(ep, &sent, 1, 1, &param)));
 		}
 		ucp_worker_release_address(worker, address);
+		under_way(worker, blocks_of);
 		ucp_worker_destroy(worker);
 		ucp_cleanup(context);
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(blocks()->length(blocks_of[i]), 0);
 		assert_int_equal(finished[0], 1);
 		assert_int_equal(finished[1], 1);
 		if (round == 1)
@@ -647,6 +667,13 @@ static void destroy__gives_bounces_back(void **state)
 	}
 	assert_in_range(memory_used(), 0, before + BOUNCED / 2);
 	ucp_dt_destroy(param.datatype);
+}
+
+static void destroy__gives_bounces_back(void **state)
+{
+	(void)state;
+	bounces_go_with_their_worker(BOUNCED);
+	bounces_go_with_their_worker(BOUNCED_LONG);
 }
 
 int main(void)

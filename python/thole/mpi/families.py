@@ -93,7 +93,7 @@ COMMON = (
 MPICH_SETTINGS = COMMON + (
     Setting("MPIR_CVAR_CH4_NETMOD", "ofi", "use libfabric, not UCX, where MPICH has both"),
     Setting("MPIR_CVAR_NOLOCAL", "1", "treat ranks of one node as remote: MPICH's own shared memory stays out"),
-    Setting("THOLE_MPI_MEMORY", "shared", "MPICH's windows are memory that ranks of a host map, as its own are"),
+    Setting("THOLE_MPI_MEMORY", "shared", "its windows, and what it packs, are memory that ranks of a host map"),
     Setting("THOLE_MPI_YIELD", "spare", "MPICH yields after each look for a message: only where others want the core"),
     # Below its own bound of 16 KiB it packs, sends messages and unpacks.
     Setting(
@@ -285,6 +285,7 @@ FAMILIES = (
                 "pt2pt",
                 "collectives inside a node by messages, instead of Intel's own shared memory",
             ),
+            Setting("THOLE_MPI_MEMORY", "shared", "what it packs is memory that ranks of a host map"),
             Setting(
                 "I_MPI_TUNING_BIN",
                 "{tuning}",
