@@ -702,6 +702,23 @@ def test_run__too_little_of_dev_shm_for_the_mpi(
         assert "note:" not in explained(here, hydra, "-hosts", "alpha,beta", *words)
 
 
+def test_run__limits_that_are_too_low(thole: Tool, openmpi: Path, hydra: Path) -> None:
+    """Ranks have them from here, and say "Input/output error" or "File size limit exceeded"."""
+    words, elsewhere = ("-n", "2", "true", ":", "-n", "2", "true"), ("-hosts", "alpha,beta")
+    for limit, said in (
+        ("-n 51", "note: each of 4 ranks opens some 52 files and connections, and 51 are permitted"),
+        ("-n 52", ""),
+        ("-Sn 40", ""),
+        ("-f 4095", "note: files may have 3.999 MiB, shared memory too"),
+        ("-f 4096", ""),
+    ):
+        low = Tool(("bash", "-c", f'ulimit {limit} && exec "$@"', "bash", *thole.command))
+        for launcher in (openmpi, hydra):
+            told = low("run", "--explain", launcher, *words).stdout
+            assert said in told and ("note:" in told) is bool(said), told
+        assert "note:" not in low("run", "--explain", hydra, *elsewhere, *words).stdout
+
+
 @pytest.mark.parametrize("options", ["ro", "size=1m,mode=1777"])
 def test_run__sees_what_dev_shm_has(thole: Tool, hydra: Path, options: str) -> None:
     mounted = f'mount -t tmpfs -o {options} none /dev/shm && exec "$0" "$@"'

@@ -125,7 +125,22 @@ def shm_free() -> int | None:
 
 def locked_bytes() -> int | None:
     """How much memory this process may pin; None without a limit."""
-    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    return _limit(resource.RLIMIT_MEMLOCK, 0)
+
+
+def descriptors() -> int | None:
+    """How many a process may have, once it has raised its limit as far as it can; None without a limit."""
+    return _limit(resource.RLIMIT_NOFILE, 1)
+
+
+def file_bytes() -> int | None:
+    """How long a file may become, one in memory too; None without a limit."""
+    return _limit(resource.RLIMIT_FSIZE, 0)
+
+
+def _limit(kind: int, which: int) -> int | None:
+    """The soft limit (0) or the hard one (1)."""
+    limit = resource.getrlimit(kind)[which]
     return None if limit == resource.RLIM_INFINITY else limit
 
 

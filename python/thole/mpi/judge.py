@@ -22,6 +22,9 @@ PRELOAD = "LD_PRELOAD"
 LIBRARIES = "LD_LIBRARY_PATH"
 LISTS = {"FI_PROVIDER_PATH": ":", PRELOAD: ":", LIBRARIES: ":", OPENMPI_FORWARD: ";"}  # variables that hold a list
 
+# What a rank over any MPI takes to start, and for each other rank of its host; what two have between them.
+DESCRIPTORS, DESCRIPTORS_OF_PEER, FILE_BYTES = 40, 4, 4 << 20
+
 WORK_FOLDERS = ("wdir", "gwdir", "wd", "workdir", *launch.PATHS)  # arguments that say where programs are
 
 
@@ -117,6 +120,25 @@ def _list(mpi: Mpi, words: str, variable: str, value: str, needed: str) -> Itera
 def _parts(variable: str, value: str) -> list[str]:
     """Of a list. The loader takes blanks, too, between what it preloads."""
     return (value.replace(" ", ":") if variable == PRELOAD else value).split(LISTS[variable])
+
+
+def limits(mpi: Mpi, command: list[str], hosts: launch.Hosts) -> Iterator[str]:
+    """Those that ranks have from here and that are too low: "Input/output error" is all that most MPIs say then."""
+    if hosts.several or (mpi.starter and not hosts.names):
+        return
+    ranks = max(launch.ranks(mpi.launch, command), 2)
+    descriptors, permitted = DESCRIPTORS + DESCRIPTORS_OF_PEER * (ranks - 1), host.descriptors()
+    if permitted is not None and permitted < descriptors:
+        yield (
+            f"each of {ranks} ranks opens some {descriptors} files and connections, and {permitted} are permitted: they "
+            f"may end with an input/output error; raise the limit (ulimit -Hn)"
+        )
+    longest = host.file_bytes()
+    if longest is not None and longest < FILE_BYTES:
+        yield (
+            f"files may have {size_text(longest)}, shared memory too, of which two ranks take some "
+            f"{size_text(FILE_BYTES)}: they may end with an input/output error or SIGXFSZ; raise the limit (ulimit -f)"
+        )
 
 
 def preloaded(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator[str]:

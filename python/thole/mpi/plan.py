@@ -126,6 +126,7 @@ def _judge(result: Plan) -> None:
         *judge.programs(mpi, result.command, hosts),
         *judge.arguments(mpi, result.command, result.environment()),
         *judge.shared_memory(mpi, result.command, hosts),
+        *judge.limits(mpi, result.command, hosts),
         *judge.preloaded(mpi, result.command, result.environment()),
         *judge.devices_of_ucx(ignored, hosts, chosen),
         *judge.network_interface(mpi, hosts, os.environ.get("FI_THOLE_INTERFACE") or chosen),
@@ -359,9 +360,7 @@ def _by_name(mpi_name: str, path: Path) -> Mpi:
     return Mpi(family_named(mpi_name), "(by --mpi)", path, why=why)
 
 
-def _mpi_of_program(
-    command: list[str], mpi_name: str | None, started: starters.Starter, path: Path
-) -> Mpi:
+def _mpi_of_program(command: list[str], mpi_name: str | None, started: starters.Starter, path: Path) -> Mpi:
     """Of a launcher that starts the ranks of any MPI."""
     place = next(iter(launch.programs(started.launch, command)), len(command))
     program = command[place:]
