@@ -639,6 +639,23 @@ def test_run__arguments_of_the_program_are_its_own(here: Here, openmpi: Path, hy
     )
 
 
+def test_run__valgrinds_memcheck(here: Here, openmpi: Path, hydra: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the half of a message that its sender has copied for uninitialised."""
+    script(hydra.parent / "valgrind", "true")
+    monkeypatch.setenv("PATH", str(hydra.parent), prepend=":")
+    by_itself = re.compile(r"^THOLE_BULK +one-copy +memcheck ", re.MULTILINE)
+    for launcher in (openmpi, hydra):
+        for words in ("valgrind", "valgrind -q --tool=memcheck", "env A=b nice valgrind", "true : -n 1 valgrind"):
+            assert by_itself.search(explained(here, launcher, "-n", "1", *words.split(), "/bin/true")), words
+        for words in ("", "nice", "valgrind --tool=callgrind", "/bin/true valgrind"):
+            assert "THOLE_BULK" not in explained(here, launcher, "-n", "1", *words.split(), "/bin/true"), words
+    checked = (hydra, "-n", "1", "valgrind", "/bin/true")
+    assert not by_itself.search(explained(here, "--option", "bulk=ring", *checked))
+    assert "note:" not in explained(here, hydra, "-genv", "THOLE_BULK", "ring", *checked[1:])
+    monkeypatch.setenv("THOLE_BULK", "auto")
+    assert "THOLE_BULK" not in explained(here, *checked)
+
+
 # ---- Programs that are not what they seem ----------------------------------------------------------
 
 

@@ -90,6 +90,9 @@ COMMON = (
     Setting("FI_PROVIDER", "thole", NAME_REASON),
 )
 
+# Of all MPIs' programs that valgrind's memcheck watches (launch.under_memcheck).
+UNDER_MEMCHECK = Setting("THOLE_BULK", "one-copy", "memcheck does not see what a sender copies: receivers copy alone")
+
 MPICH_SETTINGS = COMMON + (
     Setting("MPIR_CVAR_CH4_NETMOD", "ofi", "use libfabric, not UCX, where MPICH has both"),
     Setting("MPIR_CVAR_NOLOCAL", "1", "treat ranks of one node as remote: MPICH's own shared memory stays out"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from thole.base import host
 from thole.base.text import size_text
 from thole.mpi import interface, launch
-from thole.mpi.families import Mpi, agrees
+from thole.mpi.families import UNDER_MEMCHECK, Mpi, agrees
 from thole.mpi.launchers import OPENMPI_FORWARD, OPENMPI_PARAMETERS, Launch
 from thole.mpi.program import SANITIZER, sanitizer_of, unfit
 
@@ -70,7 +70,7 @@ def _values(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator
     """Arguments that set a variable, or a parameter of Open MPI's."""
     # What is needed, where the user's own value has that among more.
     needed = {**wanted, **{row.name: row.value for row in mpi.settings if row.name.startswith("OMPI_")}}
-    for row in mpi.settings:
+    for row in (*mpi.settings, UNDER_MEMCHECK):
         if row.unless or row.name.startswith("THOLE_"):  # it is for speed alone
             needed.pop(row.name, None)
     for words, name, value in _given(mpi.launch, command):

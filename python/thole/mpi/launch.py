@@ -32,6 +32,7 @@ WRAPPERS = frozenset(
 # Of these, the ones that give it an environment of its own: unless they have such an argument, or if they have.
 CLEANS_UNLESS = {"sudo": r"-\w*E\w*|--preserve-env.*", "doas": r"(?!)", "systemd-run": r"--scope"}
 CLEANS_IF = {"env": r"-|-\w*i|--ignore-environment", "setpriv": r"--reset-env"}
+OTHER_TOOL = re.compile(r"--tool=(?!memcheck$).*")  # of valgrind's
 COUNTS = ("n", "np")  # arguments whose value is a number of ranks
 PATHS = ("path", "gpath")  # arguments whose value is folders where the launcher looks for programs
 # What runs scripts: their arguments are no launcher's, and what they start is not seen.
@@ -205,6 +206,12 @@ def started(launch: Launch, command: list[str]) -> Iterator[str]:
             surely = "/" in word or not any("/" in later for later in found[index + 1 :])
             if surely and Path(word).name not in WRAPPERS:
                 break
+
+
+def under_memcheck(launch: Launch, command: list[str]) -> bool:
+    """Whether valgrind starts a program, by its tool for memory: the one that it has unless another is named."""
+    wrapped = any(Path(word).name == "valgrind" for word in started(launch, command))
+    return wrapped and not any(OTHER_TOOL.fullmatch(word) for word in command)
 
 
 def ranks(launch: Launch, command: list[str]) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import interface, judge, launch, starters, told
-from thole.mpi.families import Mpi, Setting, agrees, family_named, family_names
+from thole.mpi.families import UNDER_MEMCHECK, Mpi, Setting, agrees, family_named, family_names
 from thole.mpi.identify import executable, identify
 from thole.mpi.judge import JOB_KEY, LIBRARIES, LISTS, PRELOAD, SECRETS
 from thole.mpi.launch import launcher_in
@@ -81,9 +81,8 @@ def plan(
     if not command:
         raise Trouble("there is no command to run", "for example: thole run mpiexec -n 4 ./app")
     mpi = _mpi_of(command, mpi_name)
-    way = mpi.launch
-    command = told.expanded(way, command)
-    result = Plan(mpi, list(command), launch.find(way, command))
+    command = told.expanded(mpi.launch, command)
+    result = Plan(mpi, list(command), launch.find(mpi.launch, command))
     if cleaner := launch.cleaner_in(command):
         result.warnings.append(
             f"{cleaner} gives the launcher an environment of its own, so that messages may not go over Thole; put "
@@ -97,7 +96,8 @@ def plan(
     wanted = {name for name, _ in chosen}.union(row.name for row in native.options() if row.origin != "default")
     users = {f"THOLE_{name.upper()}" for name in wanted.union(of_fabric)}  # by --option, variables or files
     idle = any(setting.spared for setting in mpi.settings) and _uses_no_windows(result)
-    for setting in mpi.settings:
+    checked = [UNDER_MEMCHECK] if launch.under_memcheck(mpi.launch, command) else []
+    for setting in (*mpi.settings, *checked):
         value, reason = _value(result, setting), setting.reason
         if setting.spared and idle and not agrees(setting.name, os.environ.get(setting.name, ""), value):
             value, reason = setting.spared, f"no {setting.what} are seen in the program: {value} would only take time"
