@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "thole.h"
 
 enum {
@@ -150,6 +151,7 @@ static int key_make(const char *path)
 int key_load(const char *path, uint64_t *key_p)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error;
+	char remedy[LIMITS_REMEDY_MAX];
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		if (key_make(path) != 0)
@@ -157,6 +159,9 @@ int key_load(const char *path, uint64_t *key_p)
 					 "the job key file %s cannot be made: %m; make it possible, " KEY_REMEDY, path);
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	}
+	if (fd < 0 && limits_caused(errno))
+		return error_set(THOLE_ERR_SYSTEM, "the job key file %s cannot be read: %m%s", path,
+				 limits_remedy(errno, remedy));
 	if (fd < 0)
 		return error_set(THOLE_ERR_SYSTEM, "the job key file %s cannot be read: %m; repair that, " KEY_REMEDY,
 				 path);

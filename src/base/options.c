@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/key.h"
+#include "base/limits.h"
 #include "base/option_text.h"
 
 enum {
@@ -195,12 +196,15 @@ failed:
 /* A missing file is fine unless somebody asked for that very one. */
 static void file_load(struct load *load, const char *path, enum option_origin origin, bool asked)
 {
-	char *text = file_read(path);
+	char *text = file_read(path), remedy[LIMITS_REMEDY_MAX];
 	unsigned number = 1;
 	char *end;
 
 	if (!text) {
-		if (asked || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
+		if (limits_caused(errno))
+			load_result(load, error_set(THOLE_ERR_SYSTEM, "options file %s cannot be read: %m%s", path,
+						    limits_remedy(errno, remedy)));
+		else if (asked || (errno != ENOENT && errno != ENOTDIR && errno != EACCES))
 			load_result(load, error_set(THOLE_ERR_ARGUMENT,
 						    "options file %s cannot be read: %m; repair "
 						    "it, or set %s to "

@@ -222,6 +222,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 {
 	struct address_parts parts = {0};
 	struct thole_endpoint *endpoint;
+	char remedy[LIMITS_REMEDY_MAX];
 	uint64_t salt = 0;
 	int error;
 
@@ -244,7 +245,7 @@ static int endpoint_open(const struct thole_endpoint_attr *attr, const struct op
 	endpoint->safe = attr->threads == THOLE_THREAD_SAFE || options->progress_thread;
 	endpoint->base.wait_fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->base.wait_fd < 0)
-		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m");
+		error = error_set(THOLE_ERR_SYSTEM, "epoll_create1 failed: %m%s", limits_remedy(errno, remedy));
 	else
 		error = endpoint_open_driver(endpoint_of(endpoint));
 	if (!error)

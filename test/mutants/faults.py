@@ -9728,6 +9728,30 @@ FAULTS = [
         "\t\tforked_add(&raw->forked, &raw->name_fd, 1);\n",
         "\t\t(void)forked_add;\n",
     ),
+    Fault(
+        "who finds no descriptor for an options file is to repair that",
+        OPTIONS,
+        "if (limits_caused(errno))",
+        "if (0 * limits_caused(errno))",
+    ),
+    Fault(
+        "who finds no descriptor for the key's file is to repair that",
+        KEY,
+        "if (fd < 0 && limits_caused(errno))",
+        "if (fd < 0 && 0 * limits_caused(errno))",
+    ),
+    Fault(
+        "who finds no descriptor to listen is told of no limit",
+        CONNECT,
+        "Unix socket: %m%s\", limits_remedy(errno, remedy));",
+        "Unix socket: %m%s\", limits_remedy(0, remedy));",
+    ),
+    Fault(
+        "who finds no descriptor for the ports of life is told of no limit",
+        RESPONDER,
+        "limits_remedy(error, remedy)",
+        "limits_remedy(0, remedy)",
+    ),
 ]
 
 

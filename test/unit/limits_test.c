@@ -260,6 +260,35 @@ static void peers__more_than_the_soft_limit(void **state)
 	in_child(many_peers);
 }
 
+/* Whatever it is of an endpoint that finds none left says so. */
+static void too_few_to_open(void)
+{
+	static const char *const everything[] = {"network=on", "progress_thread=on", NULL};
+	struct thole_endpoint_attr attr = {.options = everything};
+	struct thole_endpoint *endpoint = NULL;
+	int refused = 0;
+
+	limit_set(RLIMIT_NOFILE, SOFT, SOFT);
+	take_all_but(SOFT, 0);
+	for (int left = 0; left < SOFT / 2 && !endpoint; left++) {
+		int error = thole_endpoint_open(&attr, &endpoint);
+
+		if (error) {
+			MUST(error == THOLE_ERR_SYSTEM && strstr(thole_detail(), "ulimit -Hn"));
+			refused++;
+		}
+		close(SOFT - 1 - left);
+	}
+	MUST(endpoint && refused > 4);
+	thole_endpoint_close(endpoint);
+}
+
+static void endpoint__finds_no_descriptor(void **state)
+{
+	(void)state;
+	in_child(too_few_to_open);
+}
+
 static void no_peers(void)
 {
 	struct thole_completion done;
@@ -507,6 +536,7 @@ int main(void)
 		cmocka_unit_test(descriptors__nobody_notices),
 		cmocka_unit_test(descriptors__are_no_streams),
 		cmocka_unit_test(peers__more_than_the_soft_limit),
+		cmocka_unit_test(endpoint__finds_no_descriptor),
 		cmocka_unit_test(peers__no_more_than_the_hard_limit),
 		cmocka_unit_test(peers__by_the_last_descriptor),
 		cmocka_unit_test(peers__that_have_ended_are_seen),

@@ -2,6 +2,7 @@
 /* alarm: see alarm.h. */
 #include "transport/datagram/alarm.h"
 
+#include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -10,9 +11,13 @@
 
 int alarm_open(struct alarm *alarm)
 {
+	char remedy[LIMITS_REMEDY_MAX];
+
 	alarm->set = false;
 	alarm->fd = limits_own(epoll_create1(EPOLL_CLOEXEC));
-	return alarm->fd >= 0 ? 0 : error_set(THOLE_ERR_SYSTEM, "cannot make an epoll descriptor: %m");
+	return alarm->fd >= 0 ? 0
+			      : error_set(THOLE_ERR_SYSTEM, "cannot make an epoll descriptor: %m%s",
+					  limits_remedy(errno, remedy));
 }
 
 void alarm_close(struct alarm *alarm)

@@ -354,7 +354,8 @@ int responder_open(struct responder *responder, uint32_t interface, const struct
 			  limits_remedy(errno, remedy));
 	errno = error;
 	if (error)
-		error_set(THOLE_ERR_SYSTEM, "cannot open the ports where peers ask whether this process lives: %m");
+		error_set(THOLE_ERR_SYSTEM, "cannot open the ports where peers ask whether this process lives: %m%s",
+			  limits_remedy(error, remedy));
 	responder_close(responder);
 	/* or next door is a privileged one */
 	return error == EADDRINUSE || error == EACCES ? THOLE_ERR_BUSY : THOLE_ERR_SYSTEM;

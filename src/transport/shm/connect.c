@@ -191,6 +191,7 @@ int connect_open(struct transport_owner *owner)
 	struct shm *shm = shm_of(owner);
 	struct sockaddr_un name;
 	socklen_t length = connect_name(owner->parts.endpoint, &name);
+	char remedy[LIMITS_REMEDY_MAX];
 	int fd = connect_socket();
 
 	shm->opened_by = geteuid();
@@ -200,7 +201,7 @@ int connect_open(struct transport_owner *owner)
 	shm->listener = (struct watch){.kind = WATCH_LISTENER, .fd = fd};
 	if (fd < 0 || bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
 	    watch_add(owner, &shm->listener) != 0) {
-		error_set(THOLE_ERR_SYSTEM, "cannot listen on a Unix socket: %m");
+		error_set(THOLE_ERR_SYSTEM, "cannot listen on a Unix socket: %m%s", limits_remedy(errno, remedy));
 		connect_close(owner);
 		return THOLE_ERR_SYSTEM;
 	}
