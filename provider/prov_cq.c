@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "prov_cq.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ static struct prov_cq *prov_cq_of(struct fid_cq *fid)
 int prov_cq_grow(struct prov_cq *cq)
 {
 	size_t size = cq->mask + 1;
-	struct prov_cq_slot *slots = aligned_alloc(64, 2 * size * sizeof *slots);
+	struct prov_cq_slot *slots = memalign(64, 2 * size * sizeof *slots);
 
 	if (!slots) {
 		PROV_WARN(FI_LOG_CQ, "no memory for a queue of %zu entries: a completion is lost", 2 * size);
@@ -345,7 +346,7 @@ static int prov_cq_set_up(struct prov_cq *cq, struct fi_cq_attr *attr)
 	if (!cq->entry_size)
 		return -FI_ENOSYS;
 	cq->mask = QUEUE_MIN - 1;
-	cq->slots = aligned_alloc(64, QUEUE_MIN * sizeof *cq->slots);
+	cq->slots = memalign(64, QUEUE_MIN * sizeof *cq->slots);
 	if (!cq->slots)
 		return -FI_ENOMEM;
 	error = prov_watch_open(&cq->watch, cq->domain, attr->wait_obj);

@@ -7,7 +7,7 @@ set -euo pipefail
 shopt -s extglob
 
 library=$1
-allowed='aligned_alloc|calloc|free|malloc|memchr|memcmp|memcpy|memmove|memset|realloc|strlen'
+allowed='calloc|free|malloc|memalign|memchr|memcmp|memcpy|memmove|memset|realloc|strlen'
 # What compilers, sanitizers and position independent code call on their own.
 allowed+='|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__(memcpy|memmove|memset)_chk|__cpu_model|__cpu_indicator_init'
 allowed+='|__popcountdi2'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_am.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,9 +71,9 @@ static struct ucx_am *ucx_am_make(struct ucp_worker *worker, size_t room)
 {
 	size_t alignment = worker->am.alignment;
 	size_t front = (sizeof(struct ucx_am) + alignment - 1) & ~(alignment - 1);
-	void *memory;
+	void *memory = memalign(alignment, front + room);
 
-	if (posix_memalign(&memory, alignment, front + room))
+	if (!memory)
 		return NULL;
 	*(struct ucx_am *)memory = (struct ucx_am){.request = {.flags = UCX_AM, .worker = worker},
 						   .room = room,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucx_datatype.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +104,9 @@ static const struct ucx_datatype ucx_datatype_of_pieces = {
 
 ucs_status_t ucp_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p)
 {
-	struct ucx_datatype *datatype;
+	struct ucx_datatype *datatype = memalign(ALIGNMENT, sizeof *datatype);
 
-	if (posix_memalign((void **)&datatype, ALIGNMENT, sizeof *datatype))
+	if (!datatype)
 		return UCS_ERR_NO_MEMORY;
 	datatype->operations = *ops;
 	datatype->context = context;

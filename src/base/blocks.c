@@ -3,6 +3,7 @@
 #include "base/blocks.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -31,13 +32,12 @@ const struct arena_calls *blocks(void)
 int thole_alloc(size_t length, void **memory_p)
 {
 	bool zero;
-	int error;
 
 	*memory_p = length >= ARENA_GRANULE ? blocks()->alloc(length, LINE, &zero) : NULL;
 	if (*memory_p)
 		return 0;
-	error = posix_memalign(memory_p, LINE, length ? length : 1);
-	return error ? error_set(THOLE_ERR_MEMORY, "no memory for %zu bytes", length) : 0;
+	*memory_p = memalign(LINE, length ? length : 1);
+	return *memory_p ? 0 : error_set(THOLE_ERR_MEMORY, "no memory for %zu bytes", length);
 }
 
 void thole_free(void *memory)

@@ -6,6 +6,7 @@
  */
 #include "base/bytes.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #ifdef __x86_64__
@@ -198,7 +199,7 @@ static bool learn_is_slow(char *memory, uint8_t to, uint8_t from)
 static void learn(void)
 {
 	const size_t size = 2 * (LEARN_BYTES + LEARN_PAGE);
-	char *memory = aligned_alloc(64, size); /* the caller's stack may be small */
+	char *memory = memalign(64, size); /* the caller's stack may be small */
 
 	bytes_in_one = has_fast_move();
 	bytes_in_vectors = has_vectors();

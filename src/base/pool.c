@@ -4,6 +4,7 @@
  */
 #include "base/pool.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +73,7 @@ int pool_grow(struct pool *pool)
 		count = chunk_objects;
 	if (chunks_reserve(pool, number + 1) != 0)
 		return THOLE_ERR_MEMORY;
-	chunk = aligned_alloc(POOL_LINE, count * pool->stride);
+	chunk = memalign(POOL_LINE, count * pool->stride);
 	if (!chunk)
 		return THOLE_ERR_MEMORY;
 	memset(chunk, 0, count * pool->stride);

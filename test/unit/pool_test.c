@@ -2,7 +2,7 @@
 /*
  * Pools: indexes, bounds, and that objects keep their place and their bytes.
  *
- * aligned_alloc and realloc are replaced (by the linker's --wrap) so that memory can be refused.
+ * memalign and realloc are replaced (by the linker's --wrap) so that memory can be refused.
  */
 #include "unit.h"
 
@@ -13,16 +13,16 @@
 #include "base/pool.h"
 #include "thole.h"
 
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_memalign(size_t alignment, size_t size);
+void *__wrap_memalign(size_t alignment, size_t size);
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
 static bool refuse_chunk, refuse_array;
 
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
+void *__wrap_memalign(size_t alignment, size_t size)
 {
-	return refuse_chunk ? NULL : __real_aligned_alloc(alignment, size);
+	return refuse_chunk ? NULL : __real_memalign(alignment, size);
 }
 
 void *__wrap_realloc(void *memory, size_t size)

@@ -14,12 +14,12 @@
 
 static bool refuse; /* memory */
 
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_memalign(size_t alignment, size_t size);
+void *__wrap_memalign(size_t alignment, size_t size);
 
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
+void *__wrap_memalign(size_t alignment, size_t size)
 {
-	return refuse ? NULL : __real_aligned_alloc(alignment, size);
+	return refuse ? NULL : __real_memalign(alignment, size);
 }
 
 static struct prov_cq *cq_open(enum fi_cq_format format, enum fi_wait_obj wait_obj)

@@ -483,8 +483,8 @@ static void put_get__refused_has_no_length(void **state)
 static bool wanting; /* there is memory for so many blocks more, and then for none */
 static unsigned blocks_left;
 
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_memalign(size_t alignment, size_t size);
+void *__wrap_memalign(size_t alignment, size_t size);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
@@ -498,9 +498,9 @@ static bool block_refused(void)
 	return false;
 }
 
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
+void *__wrap_memalign(size_t alignment, size_t size)
 {
-	return block_refused() ? NULL : __real_aligned_alloc(alignment, size);
+	return block_refused() ? NULL : __real_memalign(alignment, size);
 }
 
 void *__wrap_malloc(size_t size)

@@ -2,8 +2,8 @@
 """What libthole.so exports, and what all that is installed needs of glibc: thole_symbols.py READELF HEADER LIBRARY...
 
 The first library is libthole.so: it exports the functions of the header, each under a version, and nothing else. What
-is built here is to run on systems of glibc 2.34 (RHEL, Rocky and Alma 9), so no file may need a later version of it. It
-stays loaded whatever dlclose says.
+is built here is to run on systems of glibc 2.34 (RHEL, Rocky and Alma 9), so no file may need a later version of it, nor
+calls for aligned memory that other allocators lack. It stays loaded whatever dlclose says.
 """
 
 from __future__ import annotations
@@ -49,6 +49,16 @@ def too_new(library: str, symbols: str) -> list[str]:
     return wrong
 
 
+def foreign(library: str, symbols: str) -> list[str]:
+    """What an allocator that a program is linked to may leave to the C library, whose block then comes to its free:
+    Electric Fence ends the program. memalign is the oldest of these, and all have it. The provider hands
+    MPICH's own calls on, by the names that it has called (prov_heap.c)."""
+    if Path(library).name == "libthole-fi.so":
+        return []
+    found = re.findall(r" UND (aligned_alloc|posix_memalign|p?valloc)@", symbols)
+    return [f"{Path(library).name} needs {name}, which not all allocators have: use memalign" for name in sorted(set(found))]
+
+
 def unloadable(library: str, dynamic: str) -> list[str]:
     """What dlclose would take from under threads and handlers, and lose memory with."""
     if re.search(r"\bNODELETE\b", dynamic):
@@ -62,7 +72,7 @@ def main() -> int:
     wrong = wrong_exports(tables[libraries[0]], Path(header))
     wrong += unloadable(libraries[0], readelf(program, libraries[0], "--dynamic"))
     for library, symbols in tables.items():
-        wrong += too_new(library, symbols)
+        wrong += too_new(library, symbols) + foreign(library, symbols)
     print("\n".join(wrong) or f"{len(declared(Path(header)))} functions, {len(libraries)} files")
     return 1 if wrong else 0
 

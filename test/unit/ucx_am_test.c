@@ -43,18 +43,18 @@ void *__wrap_malloc(size_t size)
 	return no_memory ? NULL : __real_malloc(size);
 }
 
-int __real_posix_memalign(void **memory_p, size_t alignment, size_t size);
-int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size);
+void *__real_memalign(size_t alignment, size_t size);
+void *__wrap_memalign(size_t alignment, size_t size);
 
 static bool no_room; /* for a long one */
 static int rooms;    /* that were refused */
 
-int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size)
+void *__wrap_memalign(size_t alignment, size_t size)
 {
 	if (!no_room || size < LONG)
-		return __real_posix_memalign(memory_p, alignment, size);
+		return __real_memalign(alignment, size);
 	rooms++;
-	return ENOMEM;
+	return NULL;
 }
 
 int __real_thole_recv(struct thole_endpoint *endpoint, uint32_t source, void *buffer, size_t length, uint64_t tag,

@@ -95,10 +95,8 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
 void *__wrap_realloc(void *old, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-int __real_posix_memalign(void **block_p, size_t alignment, size_t size);
-int __wrap_posix_memalign(void **block_p, size_t alignment, size_t size);
+void *__real_memalign(size_t alignment, size_t size);
+void *__wrap_memalign(size_t alignment, size_t size);
 void __real_free(void *block);
 void __wrap_free(void *block);
 void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
@@ -156,20 +154,9 @@ void *__wrap_realloc(void *old, size_t size)
 	return block;
 }
 
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
+void *__wrap_memalign(size_t alignment, size_t size)
 {
-	return refused_with("aligned_alloc", ENOMEM) ? NULL : block_note(__real_aligned_alloc(alignment, size));
-}
-
-int __wrap_posix_memalign(void **block_p, size_t alignment, size_t size)
-{
-	int error = refused_with("posix_memalign", ENOMEM);
-
-	if (!error)
-		error = __real_posix_memalign(block_p, alignment, size);
-	if (!error)
-		block_note(*block_p);
-	return error;
+	return refused_with("memalign", ENOMEM) ? NULL : block_note(__real_memalign(alignment, size));
 }
 
 void __wrap_free(void *block)

@@ -2,6 +2,7 @@
 /*
  * burst: frames to be sent gather here, and go to one link at a time; see burst.h. Pure.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 
 int burst_init(struct engine *engine)
 {
-	engine->burst = aligned_alloc(64, sizeof(*engine->burst));
+	engine->burst = memalign(64, sizeof(*engine->burst));
 	if (!engine->burst)
 		return THOLE_ERR_MEMORY;
 	engine->burst->count = 0;

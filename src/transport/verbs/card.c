@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/verbs/card.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +103,7 @@ static int card_register(struct card *card)
 
 		setup_beside(card);
 		bytes = setup_bytes(&card->setup);
-		card->memory = aligned_alloc(CARD_PAGE, (bytes + CARD_PAGE - 1) / CARD_PAGE * CARD_PAGE);
+		card->memory = memalign(CARD_PAGE, (bytes + CARD_PAGE - 1) / CARD_PAGE * CARD_PAGE);
 		if (!card->memory)
 			return error_set(THOLE_ERR_MEMORY, "no memory for an adapter's buffers");
 		memset(card->memory, 0, bytes); /* flags of chunks are not 0 */
