@@ -412,11 +412,13 @@ static bool key_path(char path[OPTIONS_PATH_MAX])
 	char text[4096];
 	int length = -1;
 
+	if (folder_is_ours(config)) {
+		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/job_key", config);
+		return length > 0 && length < OPTIONS_PATH_MAX;
+	}
 	if (!folder_is_ours(home) && getpwuid_r(geteuid(), &user, text, sizeof(text), &found) == 0 && found)
 		home = found->pw_dir;
-	if (folder_is_ours(config))
-		length = snprintf(path, OPTIONS_PATH_MAX, "%s/thole/job_key", config);
-	else if (folder_is_ours(home))
+	if (folder_is_ours(home))
 		length = snprintf(path, OPTIONS_PATH_MAX, "%s/.config/thole/job_key", home);
 	return length > 0 && length < OPTIONS_PATH_MAX;
 }

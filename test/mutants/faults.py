@@ -9752,6 +9752,12 @@ FAULTS = [
         "limits_remedy(error, remedy)",
         "limits_remedy(0, remedy)",
     ),
+    Fault(
+        "who has a folder for the key is asked for a home",
+        OPTIONS,
+        "\t\treturn length > 0 && length < OPTIONS_PATH_MAX;\n",
+        "",
+    ),
 ]
 
 

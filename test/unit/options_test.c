@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,17 @@
 
 static struct options defaults;
 static char home[] = "/tmp/thole-options-XXXXXX";
+
+static int asked; /* how often for a user's home */
+
+int __real_getpwuid_r(uid_t uid, struct passwd *user, char *text, size_t size, struct passwd **user_p);
+int __wrap_getpwuid_r(uid_t uid, struct passwd *user, char *text, size_t size, struct passwd **user_p);
+
+int __wrap_getpwuid_r(uid_t uid, struct passwd *user, char *text, size_t size, struct passwd **user_p)
+{
+	asked++;
+	return __real_getpwuid_r(uid, user, text, size, user_p);
+}
 
 static void environment_clear(void)
 {
@@ -366,17 +378,33 @@ static void key__is_the_users(void **state)
 	assert_int_equal(options_load(&again, (const char *const[]){"job_key=FILE", NULL}), 0);
 	assert_int_equal(options_key(&again), 0);
 	assert_true(again.job_key == first.job_key);
-	/* Another folder, another key. */
+	/* Another folder, another key. Who has one need not be known to whatever says what homes there are. */
 	snprintf(path, sizeof(path), "%s/config", home);
 	setenv("XDG_CONFIG_HOME", path, 1);
+	unsetenv("HOME");
+	asked = 0;
 	assert_int_equal(options_load(&other, NULL), 0);
 	assert_int_equal(options_key(&other), 0);
+	assert_int_equal(asked, 0);
 	assert_true(other.job_key != 0 && other.job_key != first.job_key);
 	strcat(path, "/thole/job_key");
 	assert_int_equal(access(path, F_OK), 0);
 	assert_int_equal(chmod(path, 0644), 0);
 	assert_int_equal(options_key(&other), THOLE_ERR_ACCESS);
 	detail_check(path);
+}
+
+static void key__of_a_home_that_is_asked_for(void **state)
+{
+	struct options options;
+	char path[OPTIONS_PATH_MAX];
+
+	(void)state;
+	unsetenv("HOME");
+	asked = 0;
+	assert_int_equal(options_load(&options, NULL), 0);
+	assert_non_null(options_origin_text(&options, "job_key", path));
+	assert_true(asked > 0);
 }
 
 static void key__by_choice(void **state)
@@ -780,6 +808,7 @@ int main(int argc, char **argv)
 		WITH_HOME(set__text),
 		WITH_HOME(key__is_never_shown),
 		WITH_HOME(key__is_the_users),
+		WITH_HOME(key__of_a_home_that_is_asked_for),
 		WITH_HOME(key__by_choice),
 		WITH_HOME(key__of_a_home_that_is_anothers),
 		WITH_HOME(defaults__look_at_nothing_outside),
