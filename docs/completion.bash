@@ -9,6 +9,15 @@ declare -gA _thole_arguments=(
 _thole_names="@names@"
 _thole_values="@values@"
 
+# Print names of network interfaces that begin so. compgen -W would expand them, and run what is in them.
+_thole_interfaces()
+{
+	local place
+	for place in /sys/class/net/*; do
+		[[ -e $place && ${place##*/} == "$1"* ]] && printf '%s\n' "${place##*/}"
+	done
+}
+
 # Print what may stand for a value of this kind.
 _thole_of_kind()
 {
@@ -16,7 +25,7 @@ _thole_of_kind()
 	file) compgen -f -- "$2" ;;
 	folder) compgen -d -- "$2" ;;
 	host) compgen -A hostname -- "$2" ;;
-	interface) compgen -W "$(command ls /sys/class/net 2>/dev/null)" -- "$2" ;;
+	interface) _thole_interfaces "$2" ;;
 	command) compgen -c -f -- "$2" ;;
 	option)
 		if [[ $2 == *=* ]]; then

@@ -558,6 +558,18 @@ def test_completion__values(build: Path, tmp_path: Path) -> None:
         assert sorted(completed(build, line, cwd=tmp_path)[0]) == sorted(words), line
 
 
+def test_completion__names_are_not_run(build: Path, tmp_path: Path) -> None:
+    """Whoever may name network interfaces, as in a container, is not whoever presses the key."""
+    name, apart = "a$(>b)", ("unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "-n", "-m")
+    code = 'mount -t sysfs none /sys && ip link add "$1" type veth && shift && exec "$@"'
+    if subprocess.run([*apart, "sh", "-c", code, "sh", name, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("network interfaces cannot be made here")
+    asked = 'source "$0"; _thole_of_kind interface a; _thole_of_kind interface "a$"; _thole_of_kind interface x; true'
+    words = [*apart, "sh", "-c", code, "sh", name, "bash", "--norc", "-c", asked, build / "docs" / "thole"]
+    assert ran(*words, cwd=tmp_path).split("\n") == [name, name, ""]
+    assert not list(tmp_path.iterdir())
+
+
 # ---- The environments that build and test ----------------------------------------------------------
 
 ANY_PYTHON = """#!/bin/sh
