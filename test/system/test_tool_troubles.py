@@ -413,6 +413,8 @@ NUMBERS = [
     (("perf", "--cores"), "0 0,1,2 0, ,1 a,b -1,0 0;1", "A,B"),
     (("perf", "--cores"), "0,100000", "A,B"),
     (("perf", "--cores"), "0,1023", "core 1023"),
+    (("perf", "--cores"), "0,8191", "core 8191"),
+    (("perf", "--cores"), "0,8192", "A,B"),
     (("perf", "--port"), "-1 65536 x", "from 0 to 65535"),
     (("perf", "--listen", "--port"), "-1 65536 x", "from 0 to 65535"),
     (("perf", "--listen", "--cores"), "0 a,b", "A,B"),

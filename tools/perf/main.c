@@ -183,10 +183,10 @@ static int cores_parse(struct perf_plan *plan, const char *text)
 	for (int i = 0; i < 2; i++, text = end + 1) {
 		uint64_t core;
 
-		if (number_parse(text, &end, &core) < 0 || core >= CPU_SETSIZE || *end != (i ? '\0' : ','))
+		if (number_parse(text, &end, &core) < 0 || core >= PERF_CORES_MAX || *end != (i ? '\0' : ','))
 			return refuse(
 				"--cores '%s' is not A,B: the numbers, from 0 to %d, of the cores of the two processes",
-				whole, CPU_SETSIZE - 1);
+				whole, PERF_CORES_MAX - 1);
 		plan->cores[i] = (int)core;
 	}
 	return 0;
@@ -194,14 +194,14 @@ static int cores_parse(struct perf_plan *plan, const char *text)
 
 static void cores_default(struct perf_plan *plan)
 {
-	cpu_set_t allowed;
+	cpu_set_t allowed[PERF_CORES_MAX / CPU_SETSIZE];
 	int found = 0;
 
 	plan->cores[0] = plan->cores[1] = 0;
-	if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+	if (sched_getaffinity(0, sizeof allowed, allowed) < 0)
 		return;
-	for (unsigned core = 0; core < CPU_SETSIZE && found < 2; core++)
-		if (CPU_ISSET(core, &allowed))
+	for (unsigned core = 0; core < PERF_CORES_MAX && found < 2; core++)
+		if (CPU_ISSET_S(core, sizeof allowed, allowed))
 			plan->cores[found++] = (int)core;
 	if (found == 1)
 		plan->cores[1] = plan->cores[0];

@@ -32,6 +32,7 @@ enum {
 	PERF_OPTIONS_MAX = 64,  /* --option arguments, and the job key */
 	PERF_NETWORK_OPTIONS = 3, /* of a network, at most */
 	PERF_ITERATIONS_MAX = 1000000,
+	PERF_CORES_MAX = 8192,  /* numbers of cores that the kernel can have at most, and asks room for */
 	PERF_PORT = 7471,       /* of the TCP connection between two hosts, unless --port says otherwise */
 	PERF_WINDOW_MAX = 1024, /* sends under way at once in the bandwidth test */
 	PERF_LINE = 128,        /* bytes that two cores never share by accident: two lines, for the

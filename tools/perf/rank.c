@@ -326,11 +326,11 @@ int perf_rank_run(struct perf_rank *rank)
 
 int perf_pin(const struct perf_rank *rank, int core)
 {
-	cpu_set_t cores;
+	cpu_set_t cores[PERF_CORES_MAX / CPU_SETSIZE];
 
-	CPU_ZERO(&cores);
-	CPU_SET((size_t)core, &cores);
-	if (sched_setaffinity(0, sizeof cores, &cores) == 0)
+	CPU_ZERO_S(sizeof cores, cores);
+	CPU_SET_S((size_t)core, sizeof cores, cores);
+	if (sched_setaffinity(0, sizeof cores, cores) == 0)
 		return 0;
 	fprintf(stderr,
 		"thole-perf: --cores: this process cannot run on core %d: %s; `thole info host` names those that "
