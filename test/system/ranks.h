@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -141,6 +142,20 @@ static inline uint64_t ranks_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* An argument that is a whole number, of `least` at least, and nothing else: else less might be done, and be well. */
+static inline uint64_t ranks_number(const char *name, const char *text, uint64_t least)
+{
+	uint64_t number, most = least ? INT_MAX : UINT64_MAX;
+	char *end;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && !*end && !errno && number >= least && number <= most)
+		return number;
+	fprintf(stderr, "%s is a whole number from %llu on, and not '%s'\n", name, (unsigned long long)least, text);
+	exit(2);
 }
 
 /* The bytes of a message: word number `index` of message `id`. */

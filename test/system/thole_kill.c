@@ -559,9 +559,9 @@ int main(int argc, char **argv)
 	seed = ranks_now_ns();
 	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
 		if (option == 'k')
-			kills = atoi(optarg);
+			kills = (int)ranks_number("--kills", optarg, 1);
 		else if (option == 'x')
-			seed = strtoull(optarg, NULL, 0);
+			seed = ranks_number("--seed", optarg, 0);
 		else
 			return 2;
 	}

@@ -1118,14 +1118,14 @@ int main(int argc, char **argv)
 	config.seed = ranks_now_ns();
 	while ((option = getopt_long(argc, argv, "", words, NULL)) != -1) {
 		switch (option) {
-		case 'n': config.ranks = atoi(optarg); break;
-		case 't': config.threads = atoi(optarg); break;
+		case 'n': config.ranks = (int)ranks_number("--ranks", optarg, 1); break;
+		case 't': config.threads = (int)ranks_number("--threads", optarg, 1); break;
 		case 'p': config.in_process = true; break;
-		case 's': config.seconds = atof(optarg); break;
-		case 'x': config.seed = strtoull(optarg, NULL, 0); break;
-		case 'r': config.rounds = atoi(optarg); break;
+		case 's': config.seconds = (double)ranks_number("--seconds", optarg, 1); break;
+		case 'x': config.seed = ranks_number("--seed", optarg, 0); break;
+		case 'r': config.rounds = (int)ranks_number("--rounds", optarg, 1); break;
 		case 'o': config.options = optarg; break;
-		case 'h': config.hosts = atoi(optarg); break;
+		case 'h': config.hosts = (int)ranks_number("--hosts", optarg, 1); break;
 		default: return 2;
 		}
 	}

@@ -335,9 +335,9 @@ int main(int argc, char **argv)
 	pid_t pids[2];
 
 	if (argc > 2)
-		seed = strtoull(argv[2], NULL, 0);
+		seed = ranks_number("SEED", argv[2], 0);
 	if (argc > 3)
-		messages = strtoull(argv[3], NULL, 0);
+		messages = ranks_number("MESSAGES", argv[3], 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		if (argc < 2)
 			printf("%s\n", cases[i].name);
