@@ -10,8 +10,9 @@
 #define FRONT_IMPORT_H
 
 /* Where this process has the library. How many places there were; 0 where the function is not called by a table, or the
- * processor's tables are not known here; -1: the kernel has refused to have one written, which stays. Other MPIs, whose
- * libraries have other names, are left alone: their parts may free what another part allocated. */
+ * processor's tables are not known here; -1: the kernel has refused to have one written, which stays. Open MPI, whose
+ * library has another name, is left alone: its parts may free what another part allocated. Intel's has MPICH's name,
+ * and all that is said here holds for it. */
 int import_set(const char *name, void (*function)(void));
 
 #endif

@@ -72,7 +72,8 @@ enum thole_error {
 	THOLE_ERR_RANGE = -10,      /* the access goes beyond the region */
 	/* the region does not allow this kind of access, or the peer has another key; opening: no right */
 	THOLE_ERR_ACCESS = -11,
-	THOLE_ERR_FAULT = -12,      /* a buffer given is not mapped memory */
+	/* a buffer given is not mapped memory, as the kernel found; short payload is copied here: SIGSEGV */
+	THOLE_ERR_FAULT = -12,
 	/* this operation does not exist for these parameters, or the integrity asked for cannot be had */
 	THOLE_ERR_UNSUPPORTED = -13,
 	THOLE_ERR_NOT_FOUND = -14,  /* no such option, counter, request or message */
