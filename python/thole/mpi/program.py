@@ -26,7 +26,13 @@ LIBRARY_OF_SHMEM = re.compile(r"liboshmem\.so(\.\d+)*")
 # Run-time libraries of sanitizers that allocate all of a program's memory.
 SANITIZER = re.compile(r"lib(hwasan|[alt]san)\.so(\.\d+)*|libclang_rt\.(hwasan|[alt]san)[-\w]*\.so")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
-WINDOWS = (b"MPI_Win_", b"mpi_win_")
+# What makes windows, as a symbol. Open MPI 4.1 puts other calls of theirs, in C++, into each program.
+WINDOWS = tuple(
+    f"{start}{made}{end}\0".encode()
+    for made in ("create", "create_dynamic", "allocate", "allocate_shared")
+    for start, ends in {"MPI_Win_": ("", "_c"), "mpi_win_": ("_", "__", "_cptr_", "_f08_")}.items()
+    for end in ends
+)
 CONTEXTS_OF_UCX = (b"ucp_init_version",)  # what UCX's header makes of ucp_init
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
