@@ -7241,6 +7241,18 @@ FAULTS = [
         ")",
     ),
     Fault(
+        "what was learnt of a way while all was slow stays",
+        "src/transport/shm/choose.c",
+        "	return 3 * best->mean_ns < 2 * other->beside_ns;",
+        "	return false;",
+    ),
+    Fault(
+        "a way that varies has the other one tried time and again",
+        "src/transport/shm/choose.c",
+        "	return 3 * best->mean_ns < 2 * other->beside_ns;",
+        "	return best->mean_ns < other->beside_ns;",
+    ),
+    Fault(
         "who has found something yields first",
         YIELD,
         "	if (yield_has_found())",

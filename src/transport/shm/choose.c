@@ -70,11 +70,25 @@ static uint64_t cost_interval(const struct costs *costs, uint32_t length, uint64
 	return wanted < least ? least : wanted > most ? most : wanted;
 }
 
+static struct cost *cost_other(struct costs *costs, enum cost_way way)
+{
+	return &costs->ways[way == COST_RING ? COST_COPY : COST_RING];
+}
+
+/* Whether the way that is taken has become so much quicker, since the other one was last known, that what is known of
+ * that may be of the same past: of pages that nobody had touched, or of a busy machine. Getting slower is no reason,
+ * as the other way is the better one soon. */
+static bool cost_is_of_the_past(const struct cost *best, const struct cost *other)
+{
+	return 3 * best->mean_ns < 2 * other->beside_ns;
+}
+
 /* The way that the next message should take. */
 static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t class)
 {
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 	uint32_t tries = cost_tries(pace, class), length = row_length(pace, class);
+	struct cost *other;
 	enum cost_way best;
 
 	if (ring->samples < tries)
@@ -86,13 +100,15 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 		return costs->tried;
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
+	other = cost_other(costs, best);
 	costs->choices++;
-	if (++costs->waited < cost_interval(costs, length, costs->ways[best].mean_ns,
-					    costs->ways[best == COST_RING ? COST_COPY : COST_RING].mean_ns))
+	if (++costs->waited < cost_interval(costs, length, costs->ways[best].mean_ns, other->mean_ns) &&
+	    !cost_is_of_the_past(&costs->ways[best], other))
 		return best;
 	costs->waited = 0;
 	costs->trial = length - 1;
 	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
+	other->beside_ns = costs->ways[best].mean_ns; /* one trial for it, even if none of its messages is timed */
 	return costs->tried;
 }
 
@@ -118,6 +134,7 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 		cost->mean_ns = (cost->mean_ns + took_ns) / 2;
 	else
 		cost->mean_ns = (7 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 8;
+	cost->beside_ns = cost_other(costs, way)->mean_ns;
 	if (cost->samples < cost_tries(pace, class))
 		cost->samples++;
 }

@@ -373,6 +373,7 @@ enum { COST_CLASSES = 48 };
 /* What messages of a class of lengths were seen to take. */
 struct cost {
 	uint64_t mean_ns;
+	uint64_t beside_ns; /* the other way's mean when this one was last known */
 	uint32_t samples;
 };
 
