@@ -29,7 +29,6 @@ void yield_spare_if_told(struct thole_endpoint *endpoint);
 int yield_sparing(void);
 
 extern bool yield_spared; /* calls have been taken over */
-
 extern bool yield_found;  /* the looker has found something, and has not come to yield since */
 
 void yield_looks(void);

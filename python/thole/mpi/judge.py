@@ -71,7 +71,7 @@ def _values(mpi: Mpi, command: list[str], wanted: Mapping[str, str]) -> Iterator
     # What is needed, where the user's own value has that among more.
     needed = {**wanted, **{row.name: row.value for row in mpi.settings if row.name.startswith("OMPI_")}}
     for row in (*mpi.settings, UNDER_MEMCHECK):
-        if row.unless or row.name.startswith("THOLE_"):  # it is for speed alone
+        if row.unless or row.name.startswith("THOLE_"):  # messages go over Thole without it
             needed.pop(row.name, None)
     for words, name, value in _given(mpi.launch, command):
         if name not in needed or name in SECRETS or agrees(name, value, needed[name]):

@@ -26,13 +26,15 @@ LIBRARY_OF_SHMEM = re.compile(r"liboshmem\.so(\.\d+)*")
 # Run-time libraries of sanitizers that allocate all of a program's memory.
 SANITIZER = re.compile(r"lib(hwasan|[alt]san)\.so(\.\d+)*|libclang_rt\.(hwasan|[alt]san)[-\w]*\.so")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
-# What makes windows, as a symbol. Open MPI 4.1 puts other calls of theirs, in C++, into each program.
-WINDOWS = tuple(
-    f"{start}{made}{end}\0".encode()
-    for made in ("create", "create_dynamic", "allocate", "allocate_shared")
-    for start, ends in {"MPI_Win_": ("", "_c"), "mpi_win_": ("_", "__", "_cptr_", "_f08_")}.items()
-    for end in ends
-)
+# What makes windows, as symbols, by their beginning. Open MPI 4.1 puts other calls of theirs, in C++, into each program.
+WINDOWS = {
+    start: tuple(
+        start + f"{made}{end}\0".encode()
+        for made in ("create", "create_dynamic", "allocate", "allocate_shared")
+        for end in ends
+    )
+    for start, ends in {b"MPI_Win_": ("", "_c"), b"mpi_win_": ("_", "__", "_cptr_", "_f08_")}.items()
+}
 CONTEXTS_OF_UCX = (b"ucp_init_version",)  # what UCX's header makes of ucp_init
 PYTHON = re.compile(r"python[\d.]*")
 ASK_S = 30.0  # for a Python to load NumPy and an MPI from a busy file server
@@ -129,8 +131,12 @@ def uses_sessions(program: Path) -> bool:
 
 
 def uses_windows(program: Path) -> bool:
-    """The same of windows, and so of one-sided operations."""
-    return _names(program, WINDOWS)
+    """The same of windows, and so of one-sided operations. Files may be long: few are read for more than a beginning."""
+    return any(
+        holds(path, start) and any(holds(path, name) for name in names)
+        for path in _files(program)
+        for start, names in WINDOWS.items()
+    )
 
 
 def uses_shmem(program: Path) -> bool:
@@ -149,11 +155,14 @@ def sanitizer_of(program: Path) -> str:
     return next((name for name in linked(program) if SANITIZER.fullmatch(name)), "")
 
 
-def _names(program: Path, calls: Sequence[bytes], apart: Container[str] = ()) -> bool:
-    """`apart`: libraries that are not looked into, as an MPI's are not in any case."""
+def _files(program: Path, apart: Container[str] = ()) -> list[Path]:
+    """A program and its libraries, but for an MPI's and those that are `apart`."""
     loaded = linked(program).items()
-    files = [program, *(path for name, path in loaded if not LIBRARY.fullmatch(name) and name not in apart)]
-    return any(holds(path, name) for path in files for name in calls)
+    return [program, *(path for name, path in loaded if not LIBRARY.fullmatch(name) and name not in apart)]
+
+
+def _names(program: Path, calls: Sequence[bytes], apart: Container[str] = ()) -> bool:
+    return any(holds(path, name) for path in _files(program, apart) for name in calls)
 
 
 @functools.lru_cache

@@ -70,9 +70,9 @@ static uint64_t cost_interval(const struct costs *costs, uint32_t length, uint64
 	return wanted < least ? least : wanted > most ? most : wanted;
 }
 
-static struct cost *cost_other(struct costs *costs, enum cost_way way)
+static inline enum cost_way cost_other(enum cost_way way)
 {
-	return &costs->ways[way == COST_RING ? COST_COPY : COST_RING];
+	return way == COST_RING ? COST_COPY : COST_RING;
 }
 
 /* Whether the way that is taken has become so much quicker, since the other one was last known, that what is known of
@@ -88,8 +88,7 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 {
 	const struct cost *ring = &costs->ways[COST_RING], *copy = &costs->ways[COST_COPY];
 	uint32_t tries = cost_tries(pace, class), length = row_length(pace, class);
-	struct cost *other;
-	enum cost_way best;
+	enum cost_way best, other;
 
 	if (ring->samples < tries)
 		return COST_RING;
@@ -100,16 +99,17 @@ static enum cost_way cost_next(struct costs *costs, enum pace pace, uint32_t cla
 		return costs->tried;
 	}
 	best = copy->mean_ns < ring->mean_ns ? COST_COPY : COST_RING;
-	other = cost_other(costs, best);
+	other = cost_other(best);
 	costs->choices++;
-	if (++costs->waited < cost_interval(costs, length, costs->ways[best].mean_ns, other->mean_ns) &&
-	    !cost_is_of_the_past(&costs->ways[best], other))
+	if (++costs->waited < cost_interval(costs, length, costs->ways[best].mean_ns, costs->ways[other].mean_ns) &&
+	    !cost_is_of_the_past(&costs->ways[best], &costs->ways[other]))
 		return best;
 	costs->waited = 0;
 	costs->trial = length - 1;
-	costs->tried = best == COST_RING ? COST_COPY : COST_RING;
-	other->beside_ns = costs->ways[best].mean_ns; /* one trial for it, even if none of its messages is timed */
-	return costs->tried;
+	costs->tried = other;
+	/* One trial for what is of the past, even if none of its messages is timed. */
+	costs->ways[other].beside_ns = costs->ways[best].mean_ns;
+	return other;
 }
 
 /* A moving mean, which falls sooner than it rises: a long delay is somebody else's more often than the way's, or of
@@ -134,7 +134,7 @@ static void cost_learn(struct costs *costs, enum pace pace, uint32_t class, enum
 		cost->mean_ns = (cost->mean_ns + took_ns) / 2;
 	else
 		cost->mean_ns = (7 * cost->mean_ns + (took_ns < most_ns ? took_ns : most_ns)) / 8;
-	cost->beside_ns = cost_other(costs, way)->mean_ns;
+	cost->beside_ns = costs->ways[cost_other(way)].mean_ns;
 	if (cost->samples < cost_tries(pace, class))
 		cost->samples++;
 }
