@@ -66,8 +66,11 @@ int thole_tend(struct thole_endpoint *endpoint)
 	tending = endpoint_tending(endpoint);
 	if ((tending || exposed) && (!endpoint_is_armed(endpoint) || endpoint_has_started(endpoint)) &&
 	    !endpoint->base.simulated) {
-		bool found = endpoint_replace(endpoint);
+		bool found;
 
+		turn_stands_in = true;
+		found = endpoint_replace(endpoint);
+		turn_stands_in = false;
 		/* Who accesses one does so again, as a rule. */
 		tending = exposed && found ? 1 : endpoint_tending(endpoint);
 	}
@@ -138,6 +141,7 @@ static void *progress_run(void *arg)
 	struct progress_thread *thread = arg;
 	struct thole_endpoint *endpoint = thread->endpoint;
 
+	turn_stands_in = true;
 	while (!load_acquire(&thread->stop)) {
 		uint64_t longest;
 		uint32_t turns;

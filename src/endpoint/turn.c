@@ -99,6 +99,8 @@ static void endpoint_answer(struct thole_endpoint *endpoint, uint64_t now_ns)
 	message_reach_unanswered(endpoint, now_ns);
 }
 
+__thread bool turn_stands_in;
+
 void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 {
 	struct transport_owner *owner = &endpoint->base;
@@ -108,6 +110,7 @@ void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns)
 	if (!list_empty(&endpoint->asking))
 		endpoint_quiet(endpoint, now_ns);
 	owner->polled |= owner->resting;
+	owner->stood_in = turn_stands_in;
 	endpoint_events(endpoint, now_ns);
 	for (int i = transport_next(owner, -1); i < TRANSPORTS; i = transport_next(owner, i))
 		if (transports[i]->maintain)

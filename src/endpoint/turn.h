@@ -15,6 +15,9 @@
 
 enum { CLOCK_CALLS = 64 }; /* busy calls between two that may read the clock */
 
+/* Whether this thread makes progress in place of the program. */
+extern __thread bool turn_stands_in;
+
 /* Events of descriptors, unexpected messages that are to be fetched, transports' own. */
 void endpoint_maintain(struct thole_endpoint *endpoint, uint64_t now_ns);
 

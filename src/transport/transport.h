@@ -108,6 +108,7 @@ struct transport_owner {
 	bool simulated;        /* no clock and no system call; the time is now_ns */
 	bool backpressure;     /* senders were asked for RTS only */
 	bool core_shared;      /* a peer was last seen on the core that this process runs on */
+	bool stood_in;         /* who maintains is not the program, which waits, or computes, on another core */
 	bool taking;           /* what is delivered is to be copied by bytes_take: its lines are written next */
 	bool oversubscribed;   /* the job has more processes here than there are cores */
 	bool tight;            /* room for what is pushed gets little: whoever pushes looks whether there is more */

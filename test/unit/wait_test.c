@@ -33,6 +33,7 @@ int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 
+int __wrap_sched_getcpu(void);
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __real_timerfd_create(int clock, int flags);
@@ -44,6 +45,8 @@ static int refusal; /* what epoll_pwait2 fails with; 0: nothing */
 static _Atomic unsigned asked, polled, timed_out; /* progress threads sleep, too */
 static _Atomic unsigned timers;                   /* that were set, or taken back */
 static bool timers_wanting;                       /* there is no descriptor for one */
+static pthread_t program; /* has one core, all other threads have another: */
+enum { PROGRAM_CORE = 3, OTHER_CORE = 5 };
 static struct thole_endpoint *shared; /* others are to have it while its thread yields or sleeps */
 
 static void shared_look(void)
@@ -52,6 +55,11 @@ static void shared_look(void)
 		return;
 	assert_true(lock_try(&shared->lock));
 	lock_leave(&shared->lock);
+}
+
+int __wrap_sched_getcpu(void)
+{
+	return pthread_equal(pthread_self(), program) ? PROGRAM_CORE : OTHER_CORE;
 }
 
 int __wrap_sched_yield(void)
@@ -499,6 +507,81 @@ static void tend__what_was_sent(void **state)
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(thole_recv(pair.b, pair.b_to_a, &byte, 1, 0, 0, 0, NULL, &receive), 0);
 		assert_int_equal(thole_wait(pair.b, receive, -1, NULL), 0);
+	}
+	pair_close(&pair);
+}
+
+/* The core on which a's peer takes its program to wait: 0 says that it is not known. */
+static uint32_t core_of(const struct pair *pair)
+{
+	const struct shm_peer *link;
+	uint32_t core;
+
+	endpoint_lock(pair->a);
+	link = pair->a->peers[pair->a_to_b]->base.link;
+	core = load_relaxed(&link->in.segment->core);
+	endpoint_unlock(pair->a);
+	return core;
+}
+
+static void connected(struct pair *pair, const char *const *options)
+{
+	struct thole_request *receive;
+	uint8_t byte = 0;
+
+	pair_open(pair, options);
+	assert_int_equal(thole_recv(pair->a, pair->a_to_b, &byte, 1, 0, 0, 0, NULL, &receive), 0);
+	assert_int_equal(thole_send(pair->b, pair->b_to_a, &byte, 1, 0, 0, THOLE_INJECT, NULL, NULL), 0);
+	assert_int_equal(pair_finish(pair, pair->a, receive, NULL), 0);
+}
+
+static void *tends_once(void *arg)
+{
+	thole_tend(arg);
+	return NULL;
+}
+
+/* Peers are told the core on which the program waits, not that of who looks after its endpoint meanwhile. */
+static void tend__by_a_thread_on_another_core(void **state)
+{
+	static const char *const options[] = {"network=off", NULL};
+	struct thole_region *region;
+	struct pair pair;
+	pthread_t thread;
+	uint64_t since_ns;
+	uint8_t byte = 0;
+
+	(void)state;
+	connected(&pair, options);
+	pair_idle(&pair);
+	assert_int_equal(thole_expose(pair.a, &byte, 1, THOLE_ACCESS_PUT, 0, NULL, &region), 0);
+	assert_int_equal(core_of(&pair), PROGRAM_CORE + 1);
+	since_ns = clock_now_ns();
+	assert_int_equal(pthread_create(&thread, NULL, tends_once, pair.a), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(endpoint_of(pair.a)->cadence.maintained_ns >= since_ns);
+	assert_int_equal(core_of(&pair), PROGRAM_CORE + 1);
+	thole_unexpose(pair.a, region);
+	pair_close(&pair);
+}
+
+/* Nor that of the progress thread, of which nobody waits for anything. */
+static void thread__says_no_core(void **state)
+{
+	static const char *const options[] = {"network=off", "progress_thread=on", NULL};
+	struct pair pair;
+	uint64_t since_ns, maintained_ns;
+
+	(void)state;
+	connected(&pair, options);
+	for (int i = 0; i < 3; i++) {
+		since_ns = clock_now_ns();
+		do {
+			endpoint_lock(pair.a);
+			maintained_ns = endpoint_of(pair.a)->cadence.maintained_ns;
+			endpoint_unlock(pair.a);
+		} while (maintained_ns < since_ns);
+		assert_int_not_equal(core_of(&pair), OTHER_CORE + 1);
 	}
 	pair_close(&pair);
 }
@@ -1436,9 +1519,12 @@ int main(void)
 		cmocka_unit_test(drain__until_all_has_arrived),
 		cmocka_unit_test(drain__does_not_end_by_a_pause),
 		cmocka_unit_test(tend__what_was_sent),
+		cmocka_unit_test(tend__by_a_thread_on_another_core),
+		cmocka_unit_test(thread__says_no_core),
 		cmocka_unit_test(tend__not_while_a_loop_sleeps),
 		cmocka_unit_test(tend__what_moves_by_itself),
 	};
 
+	program = pthread_self();
 	return cmocka_run_group_tests_name("wait", tests, NULL, NULL);
 }

@@ -451,7 +451,8 @@ static void shm_reap(struct transport_owner *owner)
 	shm->dead = left;
 }
 
-/* Say which core this process waits on, and see who else does. */
+/* Say which core this process waits on, and see who else does. The core of who stands in for it is none of that: what
+ * was said and seen last stays. */
 static void shm_meet(struct transport_owner *owner)
 {
 	const struct shm *shm = shm_of(owner);
@@ -511,7 +512,8 @@ static void shm_maintain(struct transport_owner *owner, uint64_t now_ns)
 {
 	struct shm *shm = shm_of(owner);
 
-	shm_meet(owner);
+	if (!owner->stood_in)
+		shm_meet(owner);
 	if (shm->connecting > 0)
 		connect_retry(owner, now_ns);
 	if (shm->greeting_count > 0)
