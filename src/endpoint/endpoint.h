@@ -37,7 +37,8 @@ struct endpoint {
 	struct cadence cadence;      /* of idle calls' readings of the clock, and of maintenance */
 	struct patience patience;    /* of callers that poll, */
 	struct contention contention; /* and whether others want their core */
-	uint64_t switches;           /* from its thread to others, when a yield was due last */
+	uint64_t switches;           /* from a thread to others, when a yield was due last: */
+	pthread_t switches_of;       /* from this one */
 	int timer_fd;                /* in base.wait_fd, for thole_arm; -1: not needed so far */
 	bool roused;                 /* it was set by endpoint_rouse, and not looked at since, */
 	uint64_t rouse_ns;           /* for this time; 0: at once, */

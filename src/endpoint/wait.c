@@ -26,16 +26,19 @@ enum {
 	WAIT_OTHERS = 16,       /* polls of a call that waits, between which other threads have their turn */
 };
 
-/* Whether others have had this thread's core since it was asked last, and since the yield after that. */
+/* Whether others have had this thread's core since it was asked last, and since the yield after that. Where another
+ * thread was asked last, that is not known. */
 static bool endpoint_was_away(struct endpoint *whole)
 {
+	bool known = whole->switches == 0 || pthread_equal(whole->switches_of, pthread_self());
 	uint64_t before = whole->switches;
 	struct rusage usage;
 
 	if (getrusage(RUSAGE_THREAD, &usage) != 0)
 		return false;
+	whole->switches_of = pthread_self();
 	whole->switches = (uint64_t)usage.ru_nivcsw; /* sched_yield counts as one, if others run then */
-	return whole->switches > before;
+	return known && whole->switches > before;
 }
 
 /* Give the core away, unless the caller has done so: it would be back from each of two yields after everybody else's

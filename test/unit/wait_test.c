@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -33,6 +34,8 @@ int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 
+int __real_getrusage(int who, struct rusage *usage);
+int __wrap_getrusage(int who, struct rusage *usage);
 int __wrap_sched_getcpu(void);
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
@@ -47,6 +50,7 @@ static _Atomic unsigned timers;                   /* that were set, or taken bac
 static bool timers_wanting;                       /* there is no descriptor for one */
 static pthread_t program; /* has one core, all other threads have another: */
 enum { PROGRAM_CORE = 3, OTHER_CORE = 5 };
+static bool at_rest; /* as far as can be seen nobody has lost its core: since long ago, and that thread more often */
 static struct thole_endpoint *shared; /* others are to have it while its thread yields or sleeps */
 
 static void shared_look(void)
@@ -55,6 +59,15 @@ static void shared_look(void)
 		return;
 	assert_true(lock_try(&shared->lock));
 	lock_leave(&shared->lock);
+}
+
+int __wrap_getrusage(int who, struct rusage *usage)
+{
+	int result = __real_getrusage(who, usage);
+
+	if (at_rest && who == RUSAGE_THREAD)
+		usage->ru_nivcsw = pthread_equal(pthread_self(), program) ? 1000 : 10;
+	return result;
 }
 
 int __wrap_sched_getcpu(void)
@@ -274,6 +287,41 @@ static void yields__once_in_a_hundred(void **state)
 	(void)state;
 	yields_in_hundreds("local_ranks=100000", false);
 	yields_in_hundreds("local_ranks=1", true);
+}
+
+static void *polls_a_hundred_times(void *arg)
+{
+	struct thole_endpoint *endpoint = arg;
+
+	endpoint_lock(endpoint);
+	endpoint_of(endpoint)->contention = (struct contention){0};
+	endpoint_unlock(endpoint);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(thole_progress(endpoint), 0);
+	return NULL;
+}
+
+/* That one thread has lost its core more often than another, of old, is no yield of its caller's. */
+static void yields__of_threads_that_take_turns(void **state)
+{
+	static const char *const options[] = {"network=off", "local_ranks=100000", "look_again=0", NULL};
+	const struct thole_endpoint_attr attr = {.options = options, .threads = THOLE_THREAD_SAFE};
+	struct thole_endpoint *endpoint;
+	uint64_t *yields;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(thole_endpoint_open(&attr, &endpoint), 0);
+	yields = &endpoint_of(endpoint)->own_counters[COUNTER_YIELDS];
+	at_rest = true;
+	for (int i = 0; i < 50; i++) {
+		polls_a_hundred_times(endpoint);
+		assert_int_equal(pthread_create(&thread, NULL, polls_a_hundred_times, endpoint), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+	}
+	at_rest = false;
+	assert_in_range(*yields, 80, 100);
+	thole_endpoint_close(endpoint);
 }
 
 static void *waits_for_ever(void *arg)
@@ -1511,6 +1559,7 @@ int main(void)
 		cmocka_unit_test(thread__lets_others_in),
 		cmocka_unit_test(again__for_who_may_be_running),
 		cmocka_unit_test(yields__once_in_a_hundred),
+		cmocka_unit_test(yields__of_threads_that_take_turns),
 		cmocka_unit_test(wait_any__of_those_that_are_there),
 		cmocka_unit_test(lock__is_not_kept),
 		cmocka_unit_test(lock__is_left_now_and_then),
