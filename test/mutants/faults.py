@@ -2158,6 +2158,24 @@ FAULTS = [
         "others = runnable > 2 ? runnable - 2 : 0;",
     ),
     Fault(
+        "who stands in for a program says its core",
+        SHM,
+        "\tif (!owner->stood_in)\n\t\tshm_meet(owner);",
+        "\tshm_meet(owner);",
+    ),
+    Fault(
+        "the progress thread is taken for the program",
+        STAND_IN,
+        "\tturn_stands_in = true;\n\twhile",
+        "\twhile",
+    ),
+    Fault(
+        "what one thread had lost tells another whether it was away",
+        WAIT,
+        "known = whole->switches == 0 || pthread_equal(whole->switches_of, pthread_self());",
+        "known = true;",
+    ),
+    Fault(
         "peers that sleep want a core",
         SHM,
         "return link->out.segment && load_relaxed(&link->out.segment->wake) == 0;",
