@@ -310,6 +310,38 @@ THOLE_API int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, cons
 			  size_t count, uint64_t tag, uint64_t mask, unsigned flags, void *context,
 			  struct thole_request **request_p);
 
+/*
+ * The data of a message as its program alone can read or write it, such as one of an MPI datatype: `length` bytes in
+ * all, of which pack copies those from offset on to `to`, and unpack those from `from`. Either is called for each byte
+ * once, from the front; but if the transfer ends early, for some not at all, and a peer that breaks the protocol can
+ * have pack called for any of these bytes, in any order. They are called inside any function of this endpoint that
+ * makes progress, in whichever thread that is, its progress thread and whoever calls thole_tend among them, with the
+ * endpoint's lock held: they may not call Thole.
+ */
+struct thole_layout {
+	void (*pack)(void *state, uint64_t offset, void *to, size_t length);         /* of a send */
+	void (*unpack)(void *state, uint64_t offset, const void *from, size_t length); /* of a receive */
+	void *state;
+	uint64_t length;
+};
+
+/*
+ * As thole_send and thole_recv, of such data: part by part while the other side takes it, or gives it, inside a host
+ * (a send with THOLE_INJECT: as a whole, at once). To other hosts it is packed when it is sent, as a whole, for which
+ * there has to be memory, and from them unpacked as it comes or as a whole. The layout, and what its state stands for,
+ * stay as they are until completion; after that neither function is called.
+ * The completion's buffer says nothing. Errors: as those; ARGUMENT also for more than THOLE_LENGTH_MAX bytes, and of a
+ * receive with THOLE_MULTI; of one that had matched when there was no memory, the completion says MEMORY. A send with
+ * THOLE_OR_NOT is always refused.
+ * Copies that overlap: "NewMadeleine", the superpipeline; here both are the program's own.
+ */
+THOLE_API int thole_send_layout(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_layout *layout,
+				uint64_t tag, uint64_t imm, unsigned flags, void *context,
+				struct thole_request **request_p);
+THOLE_API int thole_recv_layout(struct thole_endpoint *endpoint, uint32_t source, const struct thole_layout *layout,
+				uint64_t tag, uint64_t mask, unsigned flags, void *context,
+				struct thole_request **request_p);
+
 /* Look for a message that a receive with these parameters would get now; progresses if there is none. Returns 1 and
  * fills *completion_p (tag, imm, message_length, peer) if there is one, else 0.
  * flags: THOLE_PLAIN; THOLE_DISCARD drops it; THOLE_LOOK. */

@@ -426,7 +426,7 @@ static ucs_status_t ucx_am_copy(const struct ucx_am *message, void *buffer, size
 	const struct iovec *segments;
 	struct ucx_bounce *bounce;
 	struct iovec single;
-	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &bounce);
+	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, false, &single, &segments, &bounce);
 	size_t done = 0;
 
 	if (status != UCS_OK)
@@ -585,7 +585,7 @@ static ucs_status_ptr_t ucx_am_send(struct ucp_ep *endpoint, unsigned id, const 
 		return UCS_STATUS_PTR(UCS_ERR_UNSUPPORTED);
 	if (id > UINT16_MAX || header_length > UCX_AM_HEADER_MAX)
 		return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
-	status = ucx_datatype_pack(ucx_call_datatype(param), buffer, &piece_count, &single, &pieces, &bounce);
+	status = ucx_datatype_pack(ucx_call_datatype(param), buffer, &piece_count, false, &single, &pieces, &bounce);
 	if (status != UCS_OK)
 		return UCS_STATUS_PTR(status);
 	length = ucx_datatype_total(pieces, piece_count);

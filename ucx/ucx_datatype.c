@@ -12,6 +12,8 @@ enum {
 	ALIGNMENT = 64,            /* datatypes' numbers are their addresses with the class in the low bits */
 	/* From here on a bounce buffer is memory that peers map; its pages stay for the next one's when it is freed. */
 	BOUNCE_SHARED = 64 * 1024,
+	/* By parts there is none; what is shorter is as quick or quicker packed first. */
+	PARTS_MIN = 32 * 1024,
 };
 
 _Static_assert(sizeof(ucp_dt_iov_t) == sizeof(struct iovec) &&
@@ -139,8 +141,75 @@ static struct ucx_bounce *ucx_datatype_bounce_make(size_t length, struct iovec *
 		return NULL;
 	list_init(&bounce->node);
 	bounce->datatype = NULL;
+	bounce->layout.length = 0;
 	*single_p = (struct iovec){bounce->memory, length};
 	return bounce;
+}
+
+/* ---- Part by part ----------------------------------------------------------------------------------- */
+
+/* The program's function packs whole elements. Of one that is cut the end is kept for the next part. */
+static void ucx_datatype_pack_part(void *arg, uint64_t offset, void *to, size_t length)
+{
+	struct ucx_bounce *bounce = arg;
+	struct ucx_datatype_rest *rest = &bounce->rest;
+	unsigned char *place = to;
+	size_t packed;
+
+	for (; length > 0; offset += packed, place += packed, length -= packed) {
+		if (offset - rest->offset < rest->length) {
+			size_t at = offset - rest->offset;
+
+			packed = rest->length - at < length ? rest->length - at : length;
+			memcpy(place, rest->bytes + at, packed);
+			continue;
+		}
+		packed = bounce->datatype->operations.pack(bounce->state, offset, place, length);
+		if (packed > 0)
+			continue;
+		rest->offset = offset;
+		rest->length = bounce->layout.length - offset;
+		if (rest->length > sizeof rest->bytes)
+			rest->length = sizeof rest->bytes;
+		rest->length = bounce->datatype->operations.pack(bounce->state, offset, rest->bytes, rest->length);
+		if (rest->length > 0)
+			continue;
+		memset(place, 0, length); /* it packs no more: no correct one does that */
+		return;
+	}
+}
+
+static void ucx_datatype_unpack_part(void *arg, uint64_t offset, const void *from, size_t length)
+{
+	struct ucx_bounce *bounce = arg;
+	ucs_status_t status = bounce->datatype->operations.unpack(bounce->state, offset, from, length);
+
+	if (status != UCS_OK)
+		bounce->status = status;
+}
+
+static struct ucx_bounce *ucx_datatype_parts_make(const struct ucx_datatype *packer, void *state, size_t length,
+						  bool sends)
+{
+	struct ucx_bounce *bounce = malloc(sizeof *bounce);
+
+	if (!bounce)
+		return NULL;
+	list_init(&bounce->node);
+	bounce->datatype = packer;
+	bounce->state = state;
+	bounce->layout = (struct thole_layout){ucx_datatype_pack_part, ucx_datatype_unpack_part, bounce, length};
+	bounce->status = UCS_OK;
+	bounce->sends = sends;
+	bounce->rest.length = 0;
+	return bounce;
+}
+
+/* Whether a message of this datatype goes so. */
+static bool ucx_datatype_goes_by_parts(ucp_datatype_t datatype, size_t length)
+{
+	return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC && length >= PARTS_MIN &&
+	       length <= THOLE_LENGTH_MAX;
 }
 
 /* Who packs and unpacks it; NULL: nobody does. */
@@ -174,11 +243,12 @@ static bool ucx_datatype_in_place(ucp_datatype_t datatype, const void *buffer, s
 	return true;
 }
 
-ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce **bounce_p)
+ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size_t *count, bool parts,
+			       struct iovec *single_p, const struct iovec **segments_p, struct ucx_bounce **bounce_p)
 {
 	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
 	struct ucx_bounce *bounce;
+	size_t length;
 	void *state;
 
 	*bounce_p = NULL;
@@ -187,20 +257,27 @@ ucs_status_t ucx_datatype_pack(ucp_datatype_t datatype, const void *buffer, size
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
 	state = packer->operations.start_pack(packer->context, buffer, *count);
-	bounce = ucx_datatype_bounce_make(packer->operations.packed_size(state), single_p);
+	length = packer->operations.packed_size(state);
+	*segments_p = single_p;
+	*count = 1;
+	if (parts && ucx_datatype_goes_by_parts(datatype, length)) {
+		*bounce_p = ucx_datatype_parts_make(packer, state, length, true);
+		if (*bounce_p)
+			return UCS_OK;
+	}
+	bounce = ucx_datatype_bounce_make(length, single_p);
 	if (bounce && single_p->iov_len > 0)
 		single_p->iov_len = packer->operations.pack(state, 0, bounce->memory, single_p->iov_len);
 	packer->operations.finish(state);
 	*bounce_p = bounce;
-	*segments_p = single_p;
-	*count = 1;
 	return bounce ? UCS_OK : UCS_ERR_NO_MEMORY;
 }
 
-ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, struct iovec *single_p,
-			       const struct iovec **segments_p, struct ucx_bounce **bounce_p)
+ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *count, bool parts,
+			       struct iovec *single_p, const struct iovec **segments_p, struct ucx_bounce **bounce_p)
 {
 	const struct ucx_datatype *packer = ucx_datatype_packer(datatype);
+	size_t length;
 	void *state;
 
 	*bounce_p = NULL;
@@ -209,16 +286,29 @@ ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *co
 	if (!packer)
 		return UCS_ERR_UNSUPPORTED;
 	state = packer->operations.start_unpack(packer->context, buffer, *count);
-	*bounce_p = ucx_datatype_bounce_make(packer->operations.packed_size(state), single_p);
+	length = packer->operations.packed_size(state);
+	*segments_p = single_p;
+	*count = 1;
+	if (parts && ucx_datatype_goes_by_parts(datatype, length))
+		*bounce_p = ucx_datatype_parts_make(packer, state, length, false);
+	else
+		*bounce_p = ucx_datatype_bounce_make(length, single_p);
 	if (!*bounce_p) {
 		packer->operations.finish(state);
 		return UCS_ERR_NO_MEMORY;
 	}
 	(*bounce_p)->datatype = packer;
 	(*bounce_p)->state = state;
-	*segments_p = single_p;
-	*count = 1;
 	return UCS_OK;
+}
+
+/* All of a message has come that is to be unpacked, or was by parts; or of a send that went by parts. Unpacking is also
+ * called for an empty message, as with UCX. */
+static ucs_status_t ucx_datatype_ended(struct ucx_bounce *bounce, size_t length)
+{
+	if (ucx_datatype_has_layout(bounce) && (length > 0 || bounce->sends))
+		return bounce->status;
+	return bounce->datatype->operations.unpack(bounce->state, 0, bounce->memory, length);
 }
 
 ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_status_t status)
@@ -226,8 +316,8 @@ ucs_status_t ucx_datatype_end(struct ucx_bounce *bounce, size_t length, ucs_stat
 	const struct ucx_datatype *generic = bounce ? bounce->datatype : NULL;
 
 	if (generic) {
-		if (status == UCS_OK) /* also of an empty message, as with UCX */
-			status = generic->operations.unpack(bounce->state, 0, bounce->memory, length);
+		if (status == UCS_OK)
+			status = ucx_datatype_ended(bounce, length);
 		generic->operations.finish(bounce->state);
 	}
 	thole_free(bounce);

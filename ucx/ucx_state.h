@@ -110,6 +110,7 @@ struct ucp_worker {
 	struct ucx_am_queue am;
 	struct ucp_context *context;
 	ucs_thread_mode_t thread_mode; /* as the program has it */
+	bool parts;                    /* its datatypes may be packed and unpacked part by part, in any thread */
 	char name[UCP_ENTITY_NAME_MAX];
 };
 

@@ -101,13 +101,17 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 {
 	const struct iovec *segments;
 	struct iovec single;
-	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, &single, &segments, &request->bounce);
+	bool parts = worker->parts && !wanted.message;
+	ucs_status_t status = ucx_datatype_room(datatype, buffer, &count, parts, &single, &segments, &request->bounce);
 	int error;
 
 	if (status != UCS_OK)
 		return status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
 	if (wanted.message)
 		error = thole_message_recv(worker->thole, wanted.message, segments, count, 0, request, NULL);
+	else if (ucx_datatype_has_layout(request->bounce))
+		error = thole_recv_layout(worker->thole, THOLE_ANY, &request->bounce->layout, wanted.tag, wanted.mask,
+					  0, request, NULL);
 	else
 		error = thole_recvv(worker->thole, THOLE_ANY, segments, count, wanted.tag, wanted.mask, 0, request,
 				    NULL);

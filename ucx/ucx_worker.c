@@ -65,6 +65,7 @@ static int ucx_worker_open(struct ucp_worker *worker)
 		.complete = ucx_worker_complete,
 		.complete_arg = worker,
 	};
+	char text[8];
 	int error = thole_endpoint_open(&attr, &worker->thole);
 
 	if (error) {
@@ -72,6 +73,7 @@ static int ucx_worker_open(struct ucp_worker *worker)
 		return error;
 	}
 	thole_option_number(worker->thole, "eager_max", &worker->unasked_max);
+	worker->parts = !thole_option_get(worker->thole, "mpi_datatypes", text, sizeof text) && !strcmp(text, "parts");
 	yield_spare_if_told(worker->thole);
 	return 0;
 }

@@ -75,6 +75,8 @@ enum option_codec { OPTION_CODEC_NATIVE, OPTION_CODEC_MXOE, OPTION_CODEC_MXOE_JU
 	    "sched_yield where the MPI library calls it, as MPICH does; spare: if others want the core") \
 	row(mpi_memory, OPTION_CHOICE, "keep", 0, 0, false, "keep,shared",			\
 	    "what the MPI library allocates from 4 KiB on, as MPICH does windows; shared: peers map it")	\
+	row(mpi_datatypes, OPTION_CHOICE, "whole", 0, 0, false, "whole,parts",			\
+	    "how UCX's interface packs long messages of datatypes; parts: as they go, in any thread")	\
 	row(progress_thread, OPTION_BOOL, "off", 0, 1, false, "",				\
 	    "a thread of the endpoint's own makes progress while the program computes")		\
 	row(bulk, OPTION_CHOICE, "auto", 0, 0, true, "auto,ring,one-copy,cooperative,direct",		\

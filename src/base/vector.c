@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/vector.h"
 
+#include "thole.h"
+
+#define PIECE_MAX 4096 /* bytes of a layout copied a turn; only bounds the stack */
+
 /* Find the segment that holds offset; *inside_p is the offset in it. Segments of no length are passed over. */
 static size_t vector_find(const struct vector *vector, uint64_t offset, uint64_t *inside_p)
 {
@@ -42,6 +46,10 @@ void vector_read_segments(const struct vector *vector, uint64_t offset, void *to
 	struct iovec slice[SLICE_SEGMENTS];
 	char *at = to;
 
+	if (vector_has_layout(vector) && length > 0) {
+		vector_layout(vector)->pack(vector_layout(vector)->state, offset, to, length);
+		return;
+	}
 	while (length > 0) {
 		uint64_t covered;
 		size_t n = vector_slice(vector, offset, length, slice, SLICE_SEGMENTS, &covered);
@@ -60,6 +68,10 @@ void vector_write_segments(const struct vector *vector, uint64_t offset, const v
 	struct iovec slice[SLICE_SEGMENTS];
 	const char *at = from;
 
+	if (vector_has_layout(vector) && length > 0) {
+		vector_layout(vector)->unpack(vector_layout(vector)->state, offset, from, length);
+		return;
+	}
 	while (length > 0) {
 		uint64_t covered;
 		size_t n = vector_slice(vector, offset, length, slice, SLICE_SEGMENTS, &covered);
@@ -73,10 +85,26 @@ void vector_write_segments(const struct vector *vector, uint64_t offset, const v
 	}
 }
 
+static void vector_copy_layout(const struct vector *to, const struct vector *from, uint64_t length)
+{
+	char piece[PIECE_MAX];
+
+	for (uint64_t offset = 0; offset < length; offset += PIECE_MAX) {
+		size_t part = length - offset < PIECE_MAX ? (size_t)(length - offset) : PIECE_MAX;
+
+		vector_read(from, offset, piece, part);
+		vector_write(to, offset, piece, part);
+	}
+}
+
 void vector_copy(const struct vector *to, const struct vector *from, uint64_t length)
 {
 	uint64_t offset = 0;
 
+	if (vector_has_layout(from)) {
+		vector_copy_layout(to, from, length);
+		return;
+	}
 	for (size_t i = 0; i < from->count && offset < length; i++) {
 		uint64_t piece = from->segments[i].iov_len;
 

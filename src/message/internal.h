@@ -22,6 +22,9 @@ void message_reach_back(struct peer *peer);
 int message_request(struct thole_endpoint *endpoint, uint32_t peer, enum thole_operation operation,
 		    const struct iovec *segments, size_t count, unsigned flags, void *context,
 		    struct thole_request **request_p);
+/* The same, a send's with a layout. */
+int message_request_layout(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_layout *layout,
+			   unsigned flags, void *context, struct thole_request **request_p);
 
 /* Room gets little: look whether there is more. That takes notice of whatever has come, so who sleeps until something
  * comes is woken. */

@@ -76,9 +76,21 @@ static int fetched_short(const struct thole_request *request)
 		       : 0;
 }
 
+/* What was fetched to memory of ours, since its transport needs memory, goes where the program's functions put it. */
+static void message_lay_out(struct thole_request *request, int status)
+{
+	struct vector laid_out = vector_of_layout(request->layout, request->layout->length);
+
+	if (!status)
+		vector_write(&laid_out, 0, request->owned_data, request->fetch.window.length);
+	request->vector = laid_out;
+}
+
 /* A request's data has arrived, by pieces or bulk, or will not. */
 static void message_fetched(struct thole_request *request, int status)
 {
+	if (__builtin_expect(request->operation == THOLE_OP_RECEIVE && request->owned_data, 0))
+		message_lay_out(request, status);
 	if (request->state == REQUEST_FETCHING) {
 		request->endpoint->fetching--;
 		/* Where the data was fetched its owner waits for a word; a put's owner gets a REPLY. */
@@ -390,39 +402,62 @@ static int message_peer(struct thole_endpoint *endpoint, uint32_t index, struct 
 	return 0;
 }
 
-int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
-		    const struct iovec *segments, size_t count, unsigned flags, void *context,
-		    struct thole_request **request_p)
+/* A new request on a peer, whose vector is empty. */
+static int message_request_new(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
+			       unsigned flags, void *context, struct thole_request **request_p)
 {
-	struct thole_request *request;
 	struct peer *peer = NULL;
 	int error = message_peer(endpoint, index, &peer);
 
 	if (error)
 		return error;
-	if (count > THOLE_SEGMENTS_MAX)
-		return error_set(THOLE_ERR_ARGUMENT, "a vector has at most %d segments, not %zu",
-				 THOLE_SEGMENTS_MAX, count);
-	request = request_new(endpoint, operation, context, flags);
-	if (!request)
+	*request_p = request_new(endpoint, operation, context, flags);
+	if (!*request_p)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
-	request->peer = peer;
-	error = request_set_vector(request, segments, count);
+	(*request_p)->peer = peer;
+	return 0;
+}
+
+/* It has its vector, but for an error: whether such a message may go to its peer. */
+static int message_request_ready(struct thole_request *request, int error)
+{
+	const struct peer *peer = request->peer;
+
 	if (!error && request->vector.length > peer->limits.length_max)
 		error = error_set(THOLE_ERR_ARGUMENT, "a message to this peer has at most %llu bytes, not %llu",
 				  (unsigned long long)peer->limits.length_max,
 				  (unsigned long long)request->vector.length);
 	if (!error && peer->limits.messages_only &&
-	    (operation != THOLE_OP_SEND || (flags & (THOLE_IMM | THOLE_PLAIN))))
+	    (request->operation != THOLE_OP_SEND || (request->flags & (THOLE_IMM | THOLE_PLAIN))))
 		error = error_set(THOLE_ERR_UNSUPPORTED,
 				  "the frames of peer %u (option codec) carry tagged messages without "
 				  "immediate data, and nothing else",
-				  index);
+				  peer->base.index);
 	if (error)
 		request_free(request);
-	else
-		*request_p = request;
 	return error;
+}
+
+int message_request(struct thole_endpoint *endpoint, uint32_t index, enum thole_operation operation,
+		    const struct iovec *segments, size_t count, unsigned flags, void *context,
+		    struct thole_request **request_p)
+{
+	int error = message_request_new(endpoint, index, operation, flags, context, request_p);
+
+	if (error)
+		return error;
+	error = count > THOLE_SEGMENTS_MAX ? error_set(THOLE_ERR_ARGUMENT, "a vector has at most %d segments, not %zu",
+						       THOLE_SEGMENTS_MAX, count)
+					   : request_set_vector(*request_p, segments, count);
+	return message_request_ready(*request_p, error);
+}
+
+int message_request_layout(struct thole_endpoint *endpoint, uint32_t index, const struct thole_layout *layout,
+			   unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error = message_request_new(endpoint, index, THOLE_OP_SEND, flags, context, request_p);
+
+	return error ? error : message_request_ready(*request_p, request_set_layout(*request_p, layout));
 }
 
 /* What was pushed since the poll began goes out, in one burst. */
@@ -634,6 +669,8 @@ void message_window(const struct thole_request *request, struct window *window_p
 	window_p->count = (uint32_t)request->vector.count;
 	window_p->address = (uintptr_t)(request->vector.count == 1 ? request->vector.segments[0].iov_base
 								   : (const void *)request->vector.segments);
+	if (request->vector.count == 0)
+		window_p->address = 0; /* a layout is no memory of the message's */
 	window_p->id = request_id(request);
 }
 
@@ -684,6 +721,30 @@ static bool message_fetch_own(struct thole_request *request)
 	return true;
 }
 
+/* Memory in place of a layout, for what is fetched. */
+static bool message_take_memory(struct thole_request *request)
+{
+	uint64_t length = request->fetch.window.length;
+
+	request->owned_data = spare_get(&request->endpoint->spares, length);
+	if (!request->owned_data)
+		return false;
+	request->layout = vector_layout(&request->vector);
+	request->segment = (struct iovec){request->owned_data, length};
+	request->vector = (struct vector){&request->segment, 1, length};
+	return true;
+}
+
+static void message_fetch_from(struct peer *peer, struct thole_request *request)
+{
+	const struct transport *transport = peer->base.transport;
+
+	if (vector_has_layout(&request->vector) && !transport->layouts && !message_take_memory(request))
+		message_fetched(request, THOLE_ERR_MEMORY);
+	else
+		transport->fetch(&request->fetch);
+}
+
 void message_fetch(struct thole_request *request, const struct window *window)
 {
 	struct peer *peer = request->peer; /* the request may be over when fetch returns */
@@ -695,7 +756,7 @@ void message_fetch(struct thole_request *request, const struct window *window)
 	request->state = REQUEST_FETCHING;
 	peer->endpoint->fetching++;
 	if (!transport_is_own(&peer->base) || !message_fetch_own(request))
-		peer->base.transport->fetch(&request->fetch);
+		message_fetch_from(peer, request);
 	message_transmit(peer);
 }
 

@@ -530,7 +530,7 @@ void receive_rts(struct peer *peer, const struct record *record, const void *pay
 	(void)payload;
 	window_load(&window, record);
 	if (record->length != RECORD_EXTERNAL || length != 0 || window.length > THOLE_LENGTH_MAX ||
-	    window.count == 0 || window.count > THOLE_SEGMENTS_MAX) {
+	    (window.count == 0 && !peer->base.transport->layouts) || window.count > THOLE_SEGMENTS_MAX) {
 		message_bad(peer);
 		return;
 	}
@@ -636,7 +636,7 @@ struct posting {
  * loaded as one, which waits until the stores are out of the processor's store buffer. */
 __attribute__((always_inline)) static inline int
 receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size_t count,
-	     const struct posting *posting, struct thole_request **request_p)
+	     const struct thole_layout *layout, const struct posting *posting, struct thole_request **request_p)
 {
 	uint32_t source = posting->source;
 	unsigned flags = posting->flags;
@@ -657,7 +657,7 @@ receive_post(struct thole_endpoint *endpoint, const struct iovec *segments, size
 	request = request_new(endpoint, THOLE_OP_RECEIVE, posting->context, flags);
 	if (!request)
 		return error_set(THOLE_ERR_MEMORY, "no memory for another request");
-	error = request_set_vector(request, segments, count);
+	error = layout ? request_set_layout(request, layout) : request_set_vector(request, segments, count);
 	if (error) {
 		request_free(request);
 		return error;
@@ -701,7 +701,7 @@ __attribute__((noinline)) static int receive_any(struct thole_endpoint *endpoint
 	int error;
 
 	endpoint_lock(endpoint);
-	error = receive_post(endpoint, &(struct iovec){buffer, length}, 1,
+	error = receive_post(endpoint, &(struct iovec){buffer, length}, 1, NULL,
 			     &(struct posting){tag, mask, context, source, flags}, request_p);
 	endpoint_unlock(endpoint);
 	return error;
@@ -736,7 +736,19 @@ int thole_recvv(struct thole_endpoint *endpoint, uint32_t source, const struct i
 	int error;
 
 	endpoint_lock(endpoint);
-	error = receive_post(endpoint, segments, count, &(struct posting){tag, mask, context, source, flags},
+	error = receive_post(endpoint, segments, count, NULL, &(struct posting){tag, mask, context, source, flags},
+			     request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_recv_layout(struct thole_endpoint *endpoint, uint32_t source, const struct thole_layout *layout, uint64_t tag,
+		      uint64_t mask, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	endpoint_lock(endpoint);
+	error = receive_post(endpoint, NULL, 0, layout, &(struct posting){tag, mask, context, source, flags},
 			     request_p);
 	endpoint_unlock(endpoint);
 	return error;

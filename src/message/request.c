@@ -30,6 +30,17 @@ int request_set_segments(struct thole_request *request, const struct iovec *segm
 	return 0;
 }
 
+int request_set_layout(struct thole_request *request, const struct thole_layout *layout)
+{
+	if (layout->length == 0) /* for which neither function is called: a vector of one empty segment */
+		return request_set_segments(request, NULL, 0);
+	if (layout->length > THOLE_LENGTH_MAX)
+		return error_set(THOLE_ERR_ARGUMENT, "a layout has at most %llu bytes, not %llu",
+				 (unsigned long long)THOLE_LENGTH_MAX, (unsigned long long)layout->length);
+	request->vector = vector_of_layout(layout, layout->length);
+	return 0;
+}
+
 int request_own_data(struct thole_request *request)
 {
 	uint64_t length = request->vector.length;

@@ -50,19 +50,15 @@ __attribute__((noinline)) static int send_complete(struct thole_endpoint *endpoi
 	return 0;
 }
 
-__attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint, const struct sending *send,
-						 const struct iovec *segments, size_t count,
-						 struct thole_request **request_p)
+/* Start a request that has its data. */
+static int send_request(struct thole_endpoint *endpoint, const struct sending *send, struct thole_request *request,
+			struct thole_request **request_p)
 {
-	struct thole_request *request;
 	unsigned flags = send->flags;
 	uint8_t answer = flags & THOLE_SYNC ? RECORD_SYNC : flags & THOLE_ARRIVED ? RECORD_ARRIVED : 0;
 	bool eager;
-	int error = message_request(endpoint, send->peer, THOLE_OP_SEND, segments, count, flags, send->context,
-				    &request);
+	int error;
 
-	if (error)
-		return error;
 	request->tag = send->tag;
 	request->imm = send->imm;
 	request->record = (struct record){
@@ -73,12 +69,12 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 		.imm = send->imm,
 	};
 	/* Where only messages exist, the end of a rendezvous' fetch is the one sign that it matched. */
-	eager = message_is_eager(request->peer, request->vector.length) &&
+	eager = message_is_eager(request->peer, request->vector.length) && !vector_has_layout(&request->vector) &&
 		!((flags & THOLE_SYNC) && request->peer->limits.messages_only);
 	if (answer == RECORD_ARRIVED && request->peer->limits.messages_only)
 		answer = 0; /* there is none */
 	/* Of what may be fetched: where it goes as an RTS now, or proves to be more than one piece (message_emit). */
-	if ((flags & THOLE_INJECT) &&
+	if ((flags & THOLE_INJECT) && !request->owned_data &&
 	    (!eager || (answer && (flags & THOLE_ARRIVED) && request->vector.length > RECORD_INLINE_MAX))) {
 		error = request_own_data(request);
 		if (error) {
@@ -98,6 +94,35 @@ __attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint
 	if (!answer)
 		request->record.length = 0; /* no args: short data goes into the record */
 	return message_start(request, request_p);
+}
+
+__attribute__((noinline)) static int send_vector(struct thole_endpoint *endpoint, const struct sending *send,
+						 const struct iovec *segments, size_t count,
+						 struct thole_request **request_p)
+{
+	struct thole_request *request;
+	int error = message_request(endpoint, send->peer, THOLE_OP_SEND, segments, count, send->flags, send->context,
+				    &request);
+
+	return error ? error : send_request(endpoint, send, request, request_p);
+}
+
+/* Where its peer cannot be served from a layout, it is packed now. */
+static int send_layout(struct thole_endpoint *endpoint, const struct sending *send, const struct thole_layout *layout,
+		       struct thole_request **request_p)
+{
+	struct thole_request *request;
+	int error = message_request_layout(endpoint, send->peer, layout, send->flags, send->context, &request);
+
+	if (error)
+		return error;
+	if (vector_has_layout(&request->vector) && !request->peer->base.transport->layouts)
+		error = request_own_data(request);
+	if (error) {
+		request_free(request);
+		return error;
+	}
+	return send_request(endpoint, send, request, request_p);
 }
 
 /* All pieces of a message that is sure to find room: no request is made that would end in this call. */
@@ -202,6 +227,19 @@ int thole_sendv(struct thole_endpoint *endpoint, uint32_t peer, const struct iov
 		return THOLE_ERR_AGAIN; /* what is sent at once is of one piece */
 	endpoint_lock(endpoint);
 	error = send_vector(endpoint, &(struct sending){tag, imm, context, peer, flags}, segments, count, request_p);
+	endpoint_unlock(endpoint);
+	return error;
+}
+
+int thole_send_layout(struct thole_endpoint *endpoint, uint32_t peer, const struct thole_layout *layout, uint64_t tag,
+		      uint64_t imm, unsigned flags, void *context, struct thole_request **request_p)
+{
+	int error;
+
+	if (flags & THOLE_OR_NOT)
+		return THOLE_ERR_AGAIN; /* likewise */
+	endpoint_lock(endpoint);
+	error = send_layout(endpoint, &(struct sending){tag, imm, context, peer, flags}, layout, request_p);
 	endpoint_unlock(endpoint);
 	return error;
 }

@@ -73,7 +73,8 @@ struct thole_request {
 	uint8_t queue;                 /* which of the endpoint's match queues */
 	struct list_node node;         /* by state */
 	struct iovec *owned_segments;  /* the copied vector where it has more; NULL while it is free */
-	void *owned_data;              /* the copy that THOLE_INJECT had to make; likewise */
+	void *owned_data;              /* the copy that THOLE_INJECT had to make, or memory that stands in for */
+	const struct thole_layout *layout; /* this, of a receive; likewise, and only then */
 	uint64_t remote_id;            /* the peer's request that a REPLY is owed to */
 	struct iovec result;           /* of an atomic: where the former values go */
 	struct record record;          /* what goes out first */
@@ -256,6 +257,9 @@ static inline int request_set_vector(struct thole_request *request, const struct
 	request->vector.length = segments->iov_len;
 	return 0;
 }
+
+/* The same of what the program's functions read or write. Errors: ARGUMENT. */
+int request_set_layout(struct thole_request *request, const struct thole_layout *layout);
 
 /* Copy the data itself, so that the caller has its buffer back (THOLE_INJECT). */
 int request_own_data(struct thole_request *request);

@@ -271,8 +271,10 @@ struct transport {
 	/* A RECORD_CARD of the peer's has come, perhaps one that no correct peer writes. NULL: it has no use for it. */
 	void (*word)(struct transport_peer *peer, const struct record *record, const void *payload, uint32_t length);
 
-	/* Bulk; ends with the upcall fetched, perhaps before returning. */
+	/* Bulk; ends with the upcall fetched, perhaps before returning. layouts: also from and into vectors that have a
+	 * layout, in order. */
 	void (*fetch)(struct transport_fetch *fetch);
+	bool layouts;
 	/* Put or get without the peer's process; ends with the upcall accessed, not before returning. False: nothing
 	 * has happened, and it goes by records. NULL: it always does. */
 	bool (*access)(struct transport_access *access);

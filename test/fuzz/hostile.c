@@ -754,15 +754,17 @@ static void step_offer(struct stage *stage, struct input *input)
 	struct transport_peer *back = &stage->victim->peers[stage->victim_to_hostile]->base;
 	struct trial trial = {.request = stage->offered_count < LANDINGS ? window_any(stage, input) : NULL};
 	const size_t page = (size_t)getpagesize();
+	bool window;
 
 	if (!trial.request || !link->out.segment || !link->in.segment || !shm_link(back))
 		return;
 	offer_make(stage, input, &trial);
 	for (int i = take(input) % 64; i >= 0; i--)
 		thole_progress(stage->victim);
+	window = is_window(trial.request) && !vector_has_layout(&trial.request->vector); /* of memory */
 	trial.fair = !back->gone && shm_link(back)->connected && list_empty(&shm_link(back)->serves) &&
-		     shm_link(back)->in.next == link->out.produced && copy_allowed(back) && is_window(trial.request);
-	stage->offered[stage->offered_count++].exact = !trial.spoilt && is_window(trial.request);
+		     shm_link(back)->in.next == link->out.produced && copy_allowed(back) && window;
+	stage->offered[stage->offered_count++].exact = !trial.spoilt && window;
 	MUST(mprotect(doors(), page, trial.shut ? PROT_READ : PROT_READ | PROT_WRITE) == 0);
 	forge(stage, &trial.record);
 	for (int i = trial.fair || take(input) % 2 ? 2 * BLOCKS + 20 : 1; i >= 0; i--)
@@ -1090,6 +1092,21 @@ static void victim_collect(struct stage *stage)
 		;
 }
 
+enum { LAID_OUT = 150000 };
+
+/* Whatever the hostile peer asks for, and in whatever order: they are the layout's bytes. */
+static void laid_out_pack(void *state, uint64_t offset, void *to, size_t length)
+{
+	MUST(offset < LAID_OUT && length > 0 && length <= LAID_OUT - offset);
+	memcpy(to, (const uint8_t *)state + offset, length);
+}
+
+static void laid_out_unpack(void *state, uint64_t offset, const void *from, size_t length)
+{
+	MUST(offset < LAID_OUT && length > 0 && length <= LAID_OUT - offset);
+	memcpy((uint8_t *)state + offset, from, length);
+}
+
 static void step_victim(struct stage *stage, struct input *input)
 {
 	struct thole_request **request_p = NULL;
@@ -1102,13 +1119,15 @@ static void step_victim(struct stage *stage, struct input *input)
 	struct thole_completion completion;
 	unsigned flags;
 	int error = 0;
+	static uint8_t laid_out[LAID_OUT];
+	static const struct thole_layout layout = {laid_out_pack, laid_out_unpack, laid_out, LAID_OUT};
 
 	for (int i = 0; i < PENDING && !request_p; i++)
 		if (!stage->pending[i])
 			request_p = &stage->pending[i];
 	if (!request_p)
 		return;
-	switch (take(input) % 12) {
+	switch (take(input) % 14) {
 	case 0:
 	case 1:
 		error = thole_recv(stage->victim, peer, buffer, size, take(input) % 8,
@@ -1169,6 +1188,14 @@ static void step_victim(struct stage *stage, struct input *input)
 		}
 		break;
 	}
+	case 11:
+		error = thole_send_layout(stage->victim, peer, &layout, 2, 0, take(input) % 2 ? THOLE_SYNC : 0, NULL,
+					  request_p);
+		break;
+	case 12:
+		error = thole_recv_layout(stage->victim, peer, &layout, take(input) % 8, take(input) % 2 ? 7 : 0, 0,
+					  NULL, request_p);
+		break;
 	default:
 		request_p = NULL;
 		if (!thole_probe(stage->victim, peer, 0, 0, THOLE_DISCARD, &completion) && stage->pending[0])

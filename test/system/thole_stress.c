@@ -118,7 +118,39 @@ struct buffer {
 	struct iovec *segments;
 	uint32_t count;
 	uint64_t length;
+	struct thole_layout layout; /* the same bytes, */
+	uint64_t at;                /* of which so many were packed or unpacked */
 };
+
+/* Copy the next bytes out of the segments, or into them. */
+static void buffer_move(struct buffer *buffer, uint64_t offset, uint8_t *other, size_t length, bool out)
+{
+	CHECK_EQUAL(offset, buffer->at);
+	CHECK(length > 0 && length <= buffer->length - offset);
+	buffer->at += length;
+	for (uint32_t i = 0; length > 0; offset -= buffer->segments[i++].iov_len) {
+		size_t size = buffer->segments[i].iov_len, piece;
+
+		if (offset >= size)
+			continue;
+		piece = size - offset < length ? size - offset : length;
+		memcpy(out ? other : (uint8_t *)buffer->segments[i].iov_base + offset,
+		       out ? (uint8_t *)buffer->segments[i].iov_base + offset : other, piece);
+		offset += piece;
+		other += piece;
+		length -= piece;
+	}
+}
+
+static void buffer_pack(void *buffer, uint64_t offset, void *to, size_t length)
+{
+	buffer_move(buffer, offset, to, length, true);
+}
+
+static void buffer_unpack(void *buffer, uint64_t offset, const void *from, size_t length)
+{
+	buffer_move(buffer, offset, (uint8_t *)(uintptr_t)from, length, false);
+}
 
 static void buffer_make(struct buffer *buffer, uint64_t length, uint32_t count, uint64_t *random)
 {
@@ -129,6 +161,8 @@ static void buffer_make(struct buffer *buffer, uint64_t length, uint32_t count, 
 	buffer->count = count;
 	buffer->length = length;
 	buffer->size = length + (count + 1) * GUARD;
+	buffer->layout = (struct thole_layout){buffer_pack, buffer_unpack, buffer, length};
+	buffer->at = 0;
 	if (random_next(random) % 2)
 		CHECK_EQUAL(thole_alloc(buffer->size, &shared), 0);
 	buffer->memory = shared ? shared : malloc(buffer->size);
@@ -507,6 +541,7 @@ static void start_send(struct worker *worker)
 	struct thole_request **handle_p;
 	struct plan plan;
 	struct op *op;
+	bool laid_out;
 
 	pthread_mutex_lock(&rank->send_lock);
 	if (rank->next_number[to] == board->counts[rank->self][to]) {
@@ -523,7 +558,10 @@ static void start_send(struct worker *worker)
 	pthread_mutex_lock(&rank->lock);
 	worker->sending++;
 	pthread_mutex_unlock(&rank->lock);
-	while ((error = plan.segments == 1
+	laid_out = plan.segments > 1 && random_below(&worker->random, 2);
+	while ((error = laid_out ? thole_send_layout(rank->endpoint, rank->peers[to], &op->buffer.layout, plan.class,
+						     op->number, plan.flags, op, handle_p)
+			: plan.segments == 1
 				? thole_send(rank->endpoint, rank->peers[to], op->buffer.segments->iov_base,
 					     plan.length, plan.class, op->number, plan.flags, op, handle_p)
 				: thole_sendv(rank->endpoint, rank->peers[to], op->buffer.segments, plan.segments,
@@ -586,6 +624,7 @@ static void start_receive(struct worker *worker)
 	uint64_t length = random_below(&worker->random, 4) ? random_length(&worker->random) : LARGE;
 	uint32_t count = random_below(&worker->random, 3) ? 1 : 1 + random_below(&worker->random, SEGMENTS);
 	struct thole_request **handle_p = op_handle(worker, op);
+	bool laid_out = count > 1 && random_below(&worker->random, 2);
 
 	buffer_make(&op->buffer, length, count, &worker->random);
 	op->peer = wanted.from;
@@ -606,9 +645,11 @@ static void start_receive(struct worker *worker)
 	}
 	pthread_mutex_lock(&rank->post_lock);
 	op->posted = post_number(rank);
-	CHECK_EQUAL(count == 1 ? thole_recv(rank->endpoint, wanted.peer, op->buffer.segments->iov_base, length,
-					    wanted.tag, wanted.mask, wanted.flags, op, handle_p)
-			       : thole_recvv(rank->endpoint, wanted.peer, op->buffer.segments, count, wanted.tag,
+	CHECK_EQUAL(laid_out ? thole_recv_layout(rank->endpoint, wanted.peer, &op->buffer.layout, wanted.tag,
+						 wanted.mask, wanted.flags, op, handle_p)
+		    : count == 1 ? thole_recv(rank->endpoint, wanted.peer, op->buffer.segments->iov_base, length,
+					      wanted.tag, wanted.mask, wanted.flags, op, handle_p)
+				 : thole_recvv(rank->endpoint, wanted.peer, op->buffer.segments, count, wanted.tag,
 					     wanted.mask, wanted.flags, op, handle_p),
 		    0);
 	pthread_mutex_unlock(&rank->post_lock);

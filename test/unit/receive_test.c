@@ -329,24 +329,28 @@ static void rts__of_a_window_that_cannot_be(void **state)
 		uint32_t count;
 		uint16_t external;
 		uint32_t payload;
-		bool refused;
+		bool refused, network;
 	} cases[] = {
-		{THOLE_LENGTH_MAX, 1, RECORD_EXTERNAL, 0, false},
-		{THOLE_LENGTH_MAX + 1, 1, RECORD_EXTERNAL, 0, true},
-		{(UINT64_C(1) << WINDOW_COUNT_SHIFT) - 1, 1, RECORD_EXTERNAL, 0, true},
-		{8, THOLE_SEGMENTS_MAX, RECORD_EXTERNAL, 0, false},
-		{8, THOLE_SEGMENTS_MAX + 1, RECORD_EXTERNAL, 0, true},
-		{8, 0, RECORD_EXTERNAL, 0, true},
-		{8, 1, 0, 0, true},
-		{8, 1, RECORD_EXTERNAL, 8, true},
+		{THOLE_LENGTH_MAX, 1, RECORD_EXTERNAL, 0, false, false},
+		{THOLE_LENGTH_MAX + 1, 1, RECORD_EXTERNAL, 0, true, false},
+		{(UINT64_C(1) << WINDOW_COUNT_SHIFT) - 1, 1, RECORD_EXTERNAL, 0, true, false},
+		{8, THOLE_SEGMENTS_MAX, RECORD_EXTERNAL, 0, false, false},
+		{8, THOLE_SEGMENTS_MAX + 1, RECORD_EXTERNAL, 0, true, false},
+		{8, 0, RECORD_EXTERNAL, 0, false, false}, /* a layout */
+		{8, 0, RECORD_EXTERNAL, 0, true, true},
+		{8, 1, RECORD_EXTERNAL, 0, false, true},
+		{8, 1, 0, 0, true, false},
+		{8, 1, RECORD_EXTERNAL, 8, true, false},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static const char *const between[] = {"shm=off", "interface=lo", "link=udp", "close_timeout=10ms",
+						      NULL};
 		struct record record = {.kind = RECORD_RTS, .tag = 3, .length = cases[i].external};
 		struct pair pair;
 
-		pair_open(&pair, no_options);
+		pair_open(&pair, cases[i].network ? between : no_options);
 		window_store(&(struct window){.length = cases[i].length, .count = cases[i].count}, &record);
 		assert_int_equal(refused(&pair, &record, cases[i].payload), cases[i].refused);
 		pair_close(&pair);

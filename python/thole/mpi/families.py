@@ -156,6 +156,8 @@ _UCX = (
     Setting("OMPI_MCA_pml_ucx_devices", "any", "whatever devices it has"),
     # Its handlers of SIGSEGV and the like go over those that the program has set before MPI_Init.
     Setting("UCX_HANDLE_ERRORS", "none", "UCX's own library, which is loaded as well, leaves signals to the program"),
+    # What packs and unpacks, its convertor, is memory of the request's alone: it may be used from any thread.
+    Setting("THOLE_MPI_DATATYPES", "parts", "long messages of datatypes are packed and unpacked as they go"),
 )
 _UCX_ALONE = Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX, and no other way")
 

@@ -45,6 +45,7 @@ struct fetch {
 	bool unshared;             /* the sender does not have the receiver's memory mapped, or not any more */
 	bool reached;              /* some of it was read from the sender's memory */
 	bool faulted;              /* the kernel could not copy between the two memories */
+	bool laid_out;             /* either side is the program's functions, so that all goes through the ring */
 	uint64_t left_ns;          /* since when the sender should be out; 0: it is not to be */
 	uint64_t start_ns, seen_ns;
 	struct iovec one;          /* the remote vector, */
@@ -113,8 +114,9 @@ static void fetch_end(struct fetch *fetch, int status)
 		status = shm_end_status(shm_link(fetch->peer));
 	if (!status) {
 		owner->counters[COUNTER_BULK_BYTES] += fetch->length;
-		choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch),
-			       fetch->direct, fetch->start_ns);
+		if (!fetch->laid_out)
+			choose_fetched(fetch->peer, (enum bulk_method)fetch->chosen, fetch->length, fetch_pace(fetch),
+				       fetch->direct, fetch->start_ns);
 	}
 	fetch_free(shm, fetch);
 	owner->up->fetched(job, status);
@@ -469,6 +471,21 @@ static int fetch_ring(struct fetch *fetch)
 	return 1;
 }
 
+/* What a program's functions take says nothing of the ways that memory is copied by. */
+static void fetch_choose(struct fetch *fetch)
+{
+	struct transport_peer *peer = fetch->peer;
+	enum pace pace = fetch_pace(fetch);
+
+	fetch->method = (uint8_t)(fetch->laid_out ? BULK_RING
+						  : choose_fetch(peer, fetch->length, pace, fetch->direct));
+	fetch->chosen = fetch->method;
+	fetch->start_ns = !fetch->laid_out &&
+					  choose_fetch_is_due(peer, fetch->method, fetch->length, pace, fetch->direct)
+				  ? clock_now_ns()
+				  : 0;
+}
+
 void fetch_window(struct transport_fetch *job)
 {
 	struct transport_peer *peer = job->peer;
@@ -503,10 +520,8 @@ void fetch_window(struct transport_fetch *job)
 	fetch->remote.count = 0;
 	fetch->seen_ns = 0;
 	fetch->direct = job->window.count == 1 && attach_find(peer, job->window.address, length, false) != NULL;
-	fetch->method = fetch->chosen = (uint8_t)choose_fetch(peer, length, fetch_pace(fetch), fetch->direct);
-	fetch->start_ns = choose_fetch_is_due(peer, fetch->method, length, fetch_pace(fetch), fetch->direct)
-				  ? clock_now_ns()
-				  : 0;
+	fetch->laid_out = job->window.count == 0 || vector_has_layout(job->vector);
+	fetch_choose(fetch);
 	bulk_activate(shm, link);
 	fetch_queue(fetch);
 	attach_tell(peer, job->vector, true);
@@ -706,8 +721,8 @@ void fetch_take_over(struct transport_peer *peer, uint64_t now_ns)
 	struct list_node *node = list_first(&link->pulls);
 	struct fetch *fetch = node ? container_of(node, struct fetch, node) : NULL;
 
-	if (!fetch || fetch->left_ns || fetch->faulted || !fetch->pulled || owner->options.bulk == OPTION_BULK_RING ||
-	    !copy_allowed(peer))
+	if (!fetch || fetch->left_ns || fetch->faulted || fetch->laid_out || !fetch->pulled ||
+	    owner->options.bulk == OPTION_BULK_RING || !copy_allowed(peer))
 		return;
 	if (fetch->seen_ns == 0)
 		fetch->seen_ns = now_ns;

@@ -157,8 +157,8 @@ void serve_offer(struct transport_peer *peer, const struct record *record)
 		transport_bad(peer);
 		return;
 	}
-	/* Finished already, or too long: the receiver does it all. */
-	if (!vector || length == 0 || length > vector->length || !link->connected)
+	/* Finished already, or too long: the receiver does it all. And no correct one offers memory for a layout. */
+	if (!vector || length == 0 || length > vector->length || vector_has_layout(vector) || !link->connected)
 		return;
 	attach_tell(peer, vector, false);
 	if (!(count == 1 && attach_find(peer, record->arg[1], length, true)) && !copy_allowed(peer))

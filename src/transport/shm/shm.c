@@ -596,6 +596,7 @@ const struct transport shm_transport = {
 	.disconnect = shm_disconnect,
 	.backpressure = choose_tell_all,
 	.fetch = fetch_window,
+	.layouts = true,
 	.access = shm_access_begin,
 	.region_end = shm_access_region_end,
 	.progress = shm_progress,

@@ -31,7 +31,7 @@
 #include "transport/transport.h"
 
 enum {
-	SEGMENT_VERSION = 14,    /* of what both sides of a segment do, too */
+	SEGMENT_VERSION = 15,    /* of what both sides of a segment do, too */
 	RING_SLOTS = 128,         /* an 8 KiB ring, 64 messages of two slots: memory grows with the number of pairs */
 	RING_RESERVE = 8,         /* slots that bulk data leaves to other records */
 	RING_BURST = 32,          /* records handled before another ring is polled */
