@@ -313,6 +313,7 @@ def test_setup__undo_restores_exactly(
     assert text.startswith("# mine\nsomething = else\n")
     for line in mpi.mpi.family.config_lines:
         assert line.split("{")[0] in text
+    assert "{" not in text
     links = [path for path in root.rglob("libthole-fi.so") if path.is_symlink()]
     assert len(links) == (1 if mpi.mpi.family.links else 0)
     for link in links:
@@ -823,6 +824,19 @@ def test_interrupt__no_traceback(thole: Tool) -> None:
         process.kill()
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+def test_families__values_of_earlier_versions() -> None:
+    """Each stands for a value that the newest has, and an MPI of no known version has it, too."""
+    for family in mpi_table.FAMILIES:
+        for (name, value), earlier in family.earlier.items():
+            found = False
+            for interface in mpi_table.INTERFACES:
+                mpis = (mpi_table.Mpi(family, version, Path()) for version in ("5.0.8", "(by --mpi)", "5.0.11"))
+                old, unknown, new = ({row.name: row.value for row in mpi.settings_through(interface)} for mpi in mpis)
+                assert unknown == old
+                found = found or (new[name] == value and old[name] == earlier)
+            assert found
 
 
 def test_families__every_row_is_complete() -> None:

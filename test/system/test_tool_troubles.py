@@ -607,6 +607,29 @@ def test_run__arguments_that_contradict_thole(here: Here, openmpi: Path, hydra: 
     assert "messages will not go over Thole; put " in said
 
 
+def test_run__open_mpi_that_opens_no_btls_without_ob1(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 5.0.9, as in Debian 13, it makes no windows then. ob1 may be chosen from, but not be all there is."""
+    for version, through, pml in (
+        ("5.0.7", "libfabric", "^ucx"),
+        ("5.0.8", "libfabric", "^ucx"),
+        ("5.0.9", "libfabric", "cm"),
+        ("4.1.4", "libfabric", "cm"),
+    ):
+        mpiexec = script(tmp_path / version / "mpiexec", f"echo 'mpirun (Open MPI) {version}'")
+        said = explained(here, "--through", through, mpiexec, "-n", "2", "true")
+        row = next(line for line in said.splitlines() if line.startswith("OMPI_MCA_pml "))
+        assert row.split()[1] == pml, version
+        for ours in ("cm", pml):
+            assert "note:" not in explained(here, mpiexec, "--mca", "pml", ours, "true")
+        for theirs in ("ob1", "^cm"):
+            assert "will not go over Thole" in explained(here, mpiexec, "--mca", "pml", theirs, "true")
+            monkeypatch.setenv("OMPI_MCA_pml", theirs)
+            assert f"OMPI_MCA_pml was '{theirs}', is '{pml}'" in explained(here, mpiexec, "true")
+            monkeypatch.delenv("OMPI_MCA_pml")
+
+
 def test_run__arguments_that_set_what_is_the_users(here: Here, openmpi: Path, hydra: Path) -> None:
     """The key of a job, which is a secret, and what is Thole's own and for speed alone."""
     for name, value in (("THOLE_JOB_KEY", "7"), ("THOLE_MPI_YIELD", "keep"), ("MPIR_CVAR_CH4_IOV_DENSITY_MIN", "1")):

