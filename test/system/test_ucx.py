@@ -10,6 +10,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from conform import CONFORM_FLAGS, LOG, assert_conformed, counters, network_flag
 from conftest import Compile, InstalledMpi, Tool
 from jobs import HERE, launch
 from thole.base import paths
+from thole.mpi import interface
 from thole_lab.compiler import compile_mpi
 from thole_lab.testbed import Testbed
 
@@ -370,6 +372,16 @@ def test_default__as_the_program_allows(
     assert not UCX_IS_SET.search(said)
     assert not UCX_IS_SET.search(explained("--through", "libfabric", *mpi.command(2, conform(mpi))))
     assert UCX_IS_SET.search(explained("--through", "ucx", *mpi.command(2, sessions)))
+
+
+@pytest.mark.over("openmpi")
+@pytest.mark.parametrize(("version", "through"), [("5.0.7", "libfabric"), ("5.0.9", "libfabric"), ("5.0.10", "auto")])
+def test_default__imrecv(mpi: InstalledMpi, conform: Compile, version: str, through: str) -> None:
+    """MPI_Waitall, and its like, looked for the communicator of MPI_Imrecv's requests, which pml/ucx had not set."""
+    of_version = replace(mpi.mpi, version=version, why=[])
+    interface.choose(of_version, "auto", [str(word) for word in mpi.command(2, conform(mpi))], {})
+    assert of_version.through == through
+    assert any("uses MPI_Imrecv" in why for why in of_version.why) is (through == "libfabric")
 
 
 @pytest.mark.over("openmpi4")

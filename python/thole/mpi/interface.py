@@ -10,9 +10,9 @@ from pathlib import Path
 from thole.base import native, paths
 from thole.base.trouble import Trouble
 from thole.mpi import launch
-from thole.mpi.families import Mpi, agrees
+from thole.mpi.families import Mpi, agrees, numbers
 from thole.mpi.identify import has_ucx_alone, require_fabric, require_ucx
-from thole.mpi.program import is_linked, uses_sessions, uses_shmem, uses_ucx
+from thole.mpi.program import is_linked, uses_imrecv, uses_sessions, uses_shmem, uses_ucx
 
 OFF = ("off", "no", "false", "0")  # as options say it
 
@@ -50,8 +50,9 @@ def choose(mpi: Mpi, through: str, command: list[str], chosen: dict[str, str]) -
 
 def _judge_programs(mpi: Mpi, command: list[str]) -> None:
     """Raise Trouble for programs that may need what Open MPI has with libfabric and not with UCX: to make communicators
-    from a session's groups; or more of UCX than messages, which they find where UCX's own library is left in its place.
-    What a script or an interpreter will load is not known before."""
+    from a session's groups, or to wait for what MPI_Imrecv receives; or more of UCX than messages, which they find
+    where UCX's own library is left in its place. What a script or an interpreter will load is not known before."""
+    ends_at_imrecv = numbers(mpi.version) < mpi.family.ucx_imrecv
     places = launch.programs(mpi.launch, command)
     if not places:
         raise Trouble("no program is seen in the command line")
@@ -61,6 +62,8 @@ def _judge_programs(mpi: Mpi, command: list[str]) -> None:
             raise Trouble(f"{word} is no program of machine code that is seen to load an MPI")
         if uses_sessions(Path(path)):
             raise Trouble(f"{word} uses MPI's sessions, which {mpi.family.title} has not with UCX's")
+        if ends_at_imrecv and uses_imrecv(Path(path)):
+            raise Trouble(f"{word} uses MPI_Imrecv, at whose requests {mpi.label} may end by SIGSEGV with UCX's")
         if uses_shmem(Path(path)):
             raise Trouble(f"{word} uses OpenSHMEM, which needs more of UCX than messages")
         if uses_ucx(Path(path), mpi):

@@ -26,6 +26,7 @@ LIBRARY_OF_SHMEM = re.compile(r"liboshmem\.so(\.\d+)*")
 # Run-time libraries of sanitizers that allocate all of a program's memory.
 SANITIZER = re.compile(r"lib(hwasan|[alt]san)\.so(\.\d+)*|libclang_rt\.(hwasan|[alt]san)[-\w]*\.so")
 SESSIONS = (b"MPI_Session_init", b"mpi_session_init")  # in C and in Fortran
+IMRECV = (b"MPI_Imrecv", b"mpi_imrecv")
 # What makes windows, as symbols, by their beginning. Open MPI 4.1 puts other calls of theirs, in C++, into each program.
 WINDOWS = {
     start: tuple(
@@ -128,6 +129,11 @@ def uses_sessions(program: Path) -> bool:
     """Whether a program of machine code, or a library of its that is no MPI's, calls for a session, as far as it names
     the call."""
     return _names(program, SESSIONS)
+
+
+def uses_imrecv(program: Path) -> bool:
+    """The same of MPI_Imrecv."""
+    return _names(program, IMRECV)
 
 
 def uses_windows(program: Path) -> bool:
