@@ -178,14 +178,14 @@ def with_block(text: str, name: str, made: str) -> str | None:
 
 
 def performance() -> str:
-    """PERFORMANCE.md as it should be: a file that has no block yet gets one, in a section behind the introduction."""
+    """PERFORMANCE.md as it should be: a file that has no block yet gets one, in a section before all that have one."""
     text = PERFORMANCE.read_text()
     for path in reversed(files()):
         made = with_block(text, path.name, block(path))
         if made is None:
-            head, sign, tail = text.partition("\n## ")
+            at = text.rindex("\n## ", 0, text.index(END))
             section = f"\n## {title(json.loads(path.read_text()))}\n\n{mark(path.name)}\n{block(path)}{END}\n"
-            made = head + section + sign + tail
+            made = text[:at] + section + text[at:]
         text = made
     return text
 
