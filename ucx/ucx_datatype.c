@@ -141,7 +141,7 @@ static struct ucx_bounce *ucx_datatype_bounce_make(size_t length, struct iovec *
 		return NULL;
 	list_init(&bounce->node);
 	bounce->datatype = NULL;
-	bounce->layout.length = 0;
+	bounce->parts = NULL;
 	*single_p = (struct iovec){bounce->memory, length};
 	return bounce;
 }
@@ -152,7 +152,7 @@ static struct ucx_bounce *ucx_datatype_bounce_make(size_t length, struct iovec *
 static void ucx_datatype_pack_part(void *arg, uint64_t offset, void *to, size_t length)
 {
 	struct ucx_bounce *bounce = arg;
-	struct ucx_datatype_rest *rest = &bounce->rest;
+	struct ucx_datatype_rest *rest = &bounce->parts->rest;
 	unsigned char *place = to;
 	size_t packed;
 
@@ -168,7 +168,7 @@ static void ucx_datatype_pack_part(void *arg, uint64_t offset, void *to, size_t 
 		if (packed > 0)
 			continue;
 		rest->offset = offset;
-		rest->length = bounce->layout.length - offset;
+		rest->length = bounce->parts->layout.length - offset;
 		if (rest->length > sizeof rest->bytes)
 			rest->length = sizeof rest->bytes;
 		rest->length = bounce->datatype->operations.pack(bounce->state, offset, rest->bytes, rest->length);
@@ -185,23 +185,25 @@ static void ucx_datatype_unpack_part(void *arg, uint64_t offset, const void *fro
 	ucs_status_t status = bounce->datatype->operations.unpack(bounce->state, offset, from, length);
 
 	if (status != UCS_OK)
-		bounce->status = status;
+		bounce->parts->status = status;
 }
 
 static struct ucx_bounce *ucx_datatype_parts_make(const struct ucx_datatype *packer, void *state, size_t length,
 						  bool sends)
 {
-	struct ucx_bounce *bounce = malloc(sizeof *bounce);
+	struct ucx_bounce *bounce = malloc(sizeof *bounce + sizeof *bounce->parts);
 
 	if (!bounce)
 		return NULL;
 	list_init(&bounce->node);
 	bounce->datatype = packer;
 	bounce->state = state;
-	bounce->layout = (struct thole_layout){ucx_datatype_pack_part, ucx_datatype_unpack_part, bounce, length};
-	bounce->status = UCS_OK;
-	bounce->sends = sends;
-	bounce->rest.length = 0;
+	bounce->parts = (struct ucx_datatype_parts *)(void *)bounce->memory;
+	bounce->parts->layout =
+		(struct thole_layout){ucx_datatype_pack_part, ucx_datatype_unpack_part, bounce, length};
+	bounce->parts->status = UCS_OK;
+	bounce->parts->sends = sends;
+	bounce->parts->rest.length = 0;
 	return bounce;
 }
 
@@ -306,8 +308,8 @@ ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *co
  * called for an empty message, as with UCX. */
 static ucs_status_t ucx_datatype_ended(struct ucx_bounce *bounce, size_t length)
 {
-	if (ucx_datatype_has_layout(bounce) && (length > 0 || bounce->sends))
-		return bounce->status;
+	if (ucx_datatype_has_layout(bounce) && (length > 0 || bounce->parts->sends))
+		return bounce->parts->status;
 	return bounce->datatype->operations.unpack(bounce->state, 0, bounce->memory, length);
 }
 

@@ -33,17 +33,21 @@ struct ucx_datatype_rest {
 	unsigned char bytes[256];
 };
 
-/* The bounce buffer of one message, or what stands in its place where that goes by parts. A pointer to none, NULL, is
- * that the message is in the program's buffer. */
+/* What a message that goes by parts has in place of a bounce buffer's memory. */
+struct ucx_datatype_parts {
+	struct thole_layout layout;
+	ucs_status_t status; /* of unpacking, */
+	bool sends;          /* or it is a send's */
+	struct ucx_datatype_rest rest;
+};
+
+/* The bounce buffer of one message. A pointer to none, NULL, is that the message is in the program's buffer. */
 struct ucx_bounce {
 	struct list_node node;               /* among its worker's, while its request is under way */
 	const struct ucx_datatype *datatype; /* whose state is to be finished; NULL: it is */
 	void *state;                         /* the program's, of packing or unpacking */
-	struct thole_layout layout;          /* by parts; length 0: it has its memory */
-	ucs_status_t status;                 /* of unpacking parts, */
-	bool sends;                          /* or those of a send */
-	struct ucx_datatype_rest rest;
-	unsigned char memory[];
+	struct ucx_datatype_parts *parts;    /* in its memory; NULL: that is the message's */
+	_Alignas(16) unsigned char memory[]; /* as malloc's is: the program packs into it */
 };
 
 static inline bool ucx_datatype_is_contiguous(ucp_datatype_t datatype)
@@ -70,7 +74,7 @@ ucs_status_t ucx_datatype_room(ucp_datatype_t datatype, void *buffer, size_t *co
 /* Whether it goes by parts. */
 static inline bool ucx_datatype_has_layout(const struct ucx_bounce *bounce)
 {
-	return bounce && bounce->layout.length > 0;
+	return bounce && bounce->parts;
 }
 
 /* A receive has ended: unpack its `length` bytes where `status` says that they are there, and give the bounce buffer,

@@ -17,7 +17,7 @@ static __attribute__((noinline)) int ucx_send_segments(struct ucp_ep *endpoint, 
 	int error = status == UCS_OK ? 0 : status == UCS_ERR_NO_MEMORY ? THOLE_ERR_MEMORY : THOLE_ERR_UNSUPPORTED;
 
 	if (!error && ucx_datatype_has_layout(request->bounce))
-		error = thole_send_layout(endpoint->thole, endpoint->peer, &request->bounce->layout, tag, 0,
+		error = thole_send_layout(endpoint->thole, endpoint->peer, &request->bounce->parts->layout, tag, 0,
 					  thole_flags, request, NULL);
 	else if (!error)
 		error = thole_sendv(endpoint->thole, endpoint->peer, segments, count, tag, 0, thole_flags, request,
@@ -29,7 +29,7 @@ static __attribute__((noinline)) int ucx_send_segments(struct ucp_ep *endpoint, 
 	}
 	if (request->bounce)
 		list_push_back(&endpoint->worker->bounces, &request->bounce->node);
-	*length_p = ucx_datatype_has_layout(request->bounce) ? request->bounce->layout.length
+	*length_p = ucx_datatype_has_layout(request->bounce) ? request->bounce->parts->layout.length
 							    : ucx_datatype_total(segments, count);
 	return 0;
 }

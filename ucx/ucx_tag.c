@@ -110,8 +110,8 @@ static __attribute__((noinline)) int ucx_tag_recv_segments(struct ucp_worker *wo
 	if (wanted.message)
 		error = thole_message_recv(worker->thole, wanted.message, segments, count, 0, request, NULL);
 	else if (ucx_datatype_has_layout(request->bounce))
-		error = thole_recv_layout(worker->thole, THOLE_ANY, &request->bounce->layout, wanted.tag, wanted.mask,
-					  0, request, NULL);
+		error = thole_recv_layout(worker->thole, THOLE_ANY, &request->bounce->parts->layout, wanted.tag,
+					  wanted.mask, 0, request, NULL);
 	else
 		error = thole_recvv(worker->thole, THOLE_ANY, segments, count, wanted.tag, wanted.mask, 0, request,
 				    NULL);

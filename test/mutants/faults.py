@@ -5277,7 +5277,7 @@ FAULTS = [
         "the end of an empty message of a generic datatype is not told",
         "ucx/ucx_datatype.c",
         "if (status == UCS_OK)\n\t\t\tstatus = ucx_datatype_ended",
-        "if (status == UCS_OK && (length || bounce->sends))\n\t\t\tstatus = ucx_datatype_ended",
+        "if (status == UCS_OK && (length || (bounce->parts && bounce->parts->sends)))\n\t\t\tstatus = ucx_datatype_ended",
     ),
     Fault(
         "the end of an element that was cut is packed anew",
@@ -5288,14 +5288,14 @@ FAULTS = [
     Fault(
         "what a program's function says of unpacking a part is not told",
         "ucx/ucx_datatype.c",
-        "if (status != UCS_OK)\n\t\tbounce->status = status;",
+        "if (status != UCS_OK)\n\t\tbounce->parts->status = status;",
         "",
     ),
     Fault(
         "the state of a send that went by parts is not finished",
         "ucx/ucx_datatype.c",
-        "	bounce->datatype = packer;\n	bounce->state = state;\n	bounce->layout",
-        "	bounce->datatype = sends ? NULL : packer;\n	bounce->state = state;\n	bounce->layout",
+        "	bounce->datatype = packer;\n	bounce->state = state;\n	bounce->parts =",
+        "	bounce->datatype = sends ? NULL : packer;\n	bounce->state = state;\n	bounce->parts =",
     ),
     Fault(
         "what a probe took out is received by parts",

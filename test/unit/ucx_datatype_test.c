@@ -67,6 +67,7 @@ static size_t elements_pack(void *state, size_t offset, void *to, size_t room)
 
 	seen.packs++;
 	assert_true(offset % ELEMENT == 0 || offset >= seen.pack_end);
+	assert_true(room < elements->length || (uintptr_t)to % 16 == 0); /* as a whole: as memory of malloc's */
 	if (end > seen.pack_end)
 		end = seen.pack_end;
 	for (size_t i = offset; i < end; i++)
